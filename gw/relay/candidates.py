@@ -176,8 +176,9 @@ class CandidatePlanner:
         project = candidates.project
         provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)
         if spec.needs and (missing := spec.needs - provider_spec.abilities):
-            detail = "cannot do " + ", ".join(sorted(missing))
-            raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail)
+            names = tuple(sorted(missing))
+            detail = "cannot do " + ", ".join(names)
+            raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail, settings=names)
         ignored = () if spec.settings is None else honoured(spec.settings, spec.call, provider_spec, account)
         if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):
             detail = "no price known and cost_tracking.on_unpriced is refuse"

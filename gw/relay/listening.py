@@ -16,7 +16,7 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -43,7 +43,9 @@ from gw.types.usage import HeardSpeech, Usage, UsageSource
 from gw.wire import convert
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S
+from gw.wire.json_frames import type_or
 
+_MAX_IGNORED = 32
 EARLY_FRAMES = 64  # control frames buffered until the first provider is live
 LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
 GIVE_UP_S = 3.0
@@ -169,6 +171,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
             await self._forward(lambda session: session.send_frame(frame))
+        else:
+            _note_ignored(attempt.attempt, [frame])
 
     async def finish(self) -> None:
         """Announce that no more audio will come."""
@@ -277,6 +281,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if attempt.call.spec.dialect == self.request.dialect:
             for frame in self._early_frames:
                 await session.send_frame(frame)
+        else:
+            _note_ignored(attempt.attempt, self._early_frames)
         self._early_frames.clear()
         if self._finishing:
             attempt.clock.finish(trio.current_time())
@@ -372,3 +378,9 @@ async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]
         await pending
     except ProviderError as error:
         attempt.stop_sending(error)
+
+
+def _note_ignored(attempt: Attempt, frames: Sequence[str]) -> None:
+    """Note the control frames of another dialect that the provider is not sent, such as a change of settings."""
+    names = dict.fromkeys((*attempt.ignored_settings, *(type_or(frame, "control frame") for frame in frames)))
+    attempt.ignored_settings = tuple(name for name in names if name != "KeepAlive")[:_MAX_IGNORED]

@@ -76,6 +76,7 @@ class Attempt(msgspec.Struct, eq=False):
     estimate: Usage = _NOTHING
     """Units that it is sent, as far as they are known before an answer."""
     ignored_settings: tuple[str, ...] = ()
+    """Settings, and later changes of settings, that the vendor did without."""
     usage: Usage | None = None
     """Units that the vendor may charge for, with their cost and waste; None for a call that costs nothing (`Meter.bill`)."""
     measured: Usage | None = None

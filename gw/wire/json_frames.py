@@ -9,7 +9,7 @@ import msgspec
 
 from gw.errors import ProviderFailed
 from gw.types.stt import ListenEvent
-from gw.wire.json_codec import NO_TYPE, decode_client
+from gw.wire.json_codec import NO_TYPE, decode_client, decode_or
 from gw.wire.vendor_errors import filtered
 
 Frame = str | bytes
@@ -39,6 +39,11 @@ def frame_text(frame: Frame) -> str:
 def frame_type(frame: str) -> str:
     """Return the `type` of a client's JSON frame. Raises ClientProtocolError."""
     return decode_client(_TYPED, frame, NO_TYPE).type
+
+
+def type_or(frame: str, default: str) -> str:
+    """Return the `type` of a frame, at most 40 characters of it; `default` for a frame without one."""
+    return decode_or(_TYPED, frame, _Typed(default)).type[:40]
 
 
 def vendor_frames(events: list[ListenEvent]) -> list[Frame]:

@@ -62,7 +62,7 @@ SETUPS: Mapping[str, VendorSetup] = {
 
 @asynccontextmanager
 async def open_vendors(
-    folder: Path, chain: Sequence[str] = (), extra_models: Sequence[str] = ()
+    folder: Path, chain: Sequence[str] = (), extra_models: Sequence[str] = (), more: str = ""
 ) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
     """Open a gateway with a provider of each type, named by it, and yield it with their fakes. `chain`: fallbacks of stt."""
     lines = ["providers:"]
@@ -79,7 +79,7 @@ async def open_vendors(
     if chain:
         lines += ["fallbacks:", f"  stt: [{', '.join(chain)}]"]
     fakes: dict[str, Any] = {}
-    async with open_plane("\n".join(lines) + "\n", folder) as plane:
+    async with open_plane("\n".join(lines) + "\n" + more, folder) as plane:
         for name, setup in SETUPS.items():
             local = name == "piper"
             fakes[name] = fake = setup.make() if local else setup.make(api_key="k")

@@ -375,6 +375,7 @@ word, or the candidate is skipped; the record then says why (`attempts[].detail`
 honours the settings, the answer is a 400 with the code `unsupported_setting` in the caller's protocol (for live sessions the
 refused handshake, or an error message), which names them. Settings that only tune the answer, and that the answering vendor
 does not have, are ignored and noted: in `X-GW-Ignored-Settings` of an HTTP response, and in `attempts[].ignored_settings`.
+A change of settings in the middle of a live session (such as `Configure`) that the vendor cannot be sent is noted there too.
 
 | cell | meaning |
 |---|---|

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import attrs
+import msgspec
 import pytest
 
 from tests.contract.asked import SAID, SECRET, listen, open_vendors, sent, transcribe
-from tests.contract.talkers import ASSEMBLYAI, CARTESIA, DEEPGRAM, LIVEKIT
-from tests.fakes.hosting import Plane
+from tests.contract.talkers import ASSEMBLYAI, CARTESIA, DEEPGRAM, LIVEKIT, as_json
+from tests.fakes.hosting import Plane, open_plane
 
 GPT, WHISPER, DIARIZING = "openai/gpt-4o-transcribe", "openai/whisper-1", "openai/gpt-4o-transcribe-diarize"
 BROKEN = 503
@@ -162,3 +164,33 @@ async def test_a_live_session_that_nobody_can_serve_is_refused(talker, settings,
         assert received.finals == []
         assert received.errors or received.reason
         assert all(not fake.ledger for fake in fakes.values())
+
+
+async def test_a_change_of_settings_that_the_provider_is_not_sent_is_noted(tmp_path, autojump_clock):
+    talker = attrs.evolve(DEEPGRAM, begin=lambda model: [as_json(type="Configure", keyterms=["Acme"]), as_json(type="KeepAlive")])
+    async with open_vendors(tmp_path) as (plane, _):
+        received = await listen(plane, talker, "cartesia/ink-2")
+        assert received.finals == [SAID]
+        assert plane.kept.record.attempts[0].ignored_settings == ("Configure",)
+
+
+async def test_a_voice_that_the_vendor_must_not_keep(tmp_path, autojump_clock):
+    """Deepgram fails; OpenAI, which keeps requests for a time, is passed over."""
+    chain = "fallbacks:\n  tts: [openai/gpt-4o-mini-tts, elevenlabs/eleven_flash_v2_5]\n"
+    async with open_vendors(tmp_path, more=chain) as (plane, fakes):
+        fakes["deepgram"].status = BROKEN
+        path = "/v1/speak?model=deepgram/aura-2-thalia-en&encoding=linear16&sample_rate=24000&mip_opt_out=true"
+        reply = await plane.post(path, b'{"text":"one two"}')
+        assert (reply.status, reply.headers["x-gw-model"]) == (200, "elevenlabs/eleven_flash_v2_5")
+        assert [outcome for _, outcome, _ in attempts(plane)] == ["failed", "missing_ability", "ok"]
+        assert sent(fakes["elevenlabs"].ledger[0])["enable_logging"] == ["false"]
+        assert fakes["openai"].ledger == []
+
+
+async def test_an_ability_that_no_language_model_has_is_refused(tmp_path, autojump_clock):
+    """The answer is not a 502, which SDKs try again."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    body = {"model": "sim/echo", "messages": [{"role": "user", "content": [image]}]}
+    async with open_plane("providers: {sim: {}}\nmodels: {llm: {sim/echo: {}}}\n", tmp_path) as plane:
+        reply = await plane.post("/v1/chat/completions", msgspec.json.encode(body))
+        assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "unsupported_setting", "vision")

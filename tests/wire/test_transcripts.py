@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
-from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, transcribed, unknown
+import pytest
+
+from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, Transcript, UtteranceEnd, VendorFrame, Word
+from gw.wire.transcripts import (
+    TurnEncoder,
+    joined_text,
+    segments_of,
+    speaker_id,
+    speaker_letter,
+    speaker_number,
+    timed_word,
+    transcribed,
+    unknown,
+)
 
 WORDS = (Word(text="Hi", start_s=0.25, end_s=0.5), Word(text="you", start_s=0.75, end_s=1.0))
 
@@ -52,3 +64,36 @@ def test_a_turn_repeats_its_transcript_until_it_ends():
     assert turns.encode([Interim(text="you")]) == ["update Hello you"]
     assert turns.encode([Final(text="there"), UtteranceEnd(at_s=2.0)]) == ["end 2.0 Hello there"]   # no update before it
     assert turns.encode([Final(text="Bye", start_s=3.0), ListenEnd()]) == ["start 3.0", "update Bye", "end None Bye"]
+
+
+@pytest.mark.parametrize(
+    ("label", "number", "letter", "id_"),
+    [("0", 0, "A", "speaker_0"), ("B", 1, "B", "speaker_1"), ("speaker_12", 12, "M", "speaker_12"), ("40", 40, "40", "speaker_40")],
+)
+def test_speakers_in_every_vendors_words(label, number, letter, id_):
+    assert (speaker_number(label), speaker_letter(label), speaker_id(label)) == (number, letter, id_)
+
+
+def test_a_speaker_with_a_name_keeps_it_where_names_are_possible():
+    assert (speaker_letter("agent"), speaker_id("agent")) == ("agent", "agent")
+    assert speaker_number("agent") >= 1_000
+    assert speaker_number("agent") != speaker_number("customer")
+
+
+def spoken(*words: tuple[str, float, str | None]) -> Transcript:
+    timed = [Word(text=text, start_s=at, end_s=at + 0.3, speaker=speaker) for text, at, speaker in words]
+    return Transcript(text=" ".join(word.text for word in timed), words=tuple(timed))
+
+
+def test_segments_are_made_of_words():
+    made = segments_of(spoken(("Hi", 0, None), ("there.", 0.4, None), ("You", 0.8, None), ("ok?", 1.2, None), ("Yes", 3, None)))
+    assert [(s.text, s.start_s, round(s.end_s, 3)) for s in made] == [("Hi there.", 0, 0.7), ("You ok?", 0.8, 1.5), ("Yes", 3, 3.3)]
+    made = segments_of(spoken(("Hi", 0, "0"), ("you", 0.4, "0"), ("hello", 0.8, "1")))
+    assert [(s.text, s.speaker, len(s.words)) for s in made] == [("Hi you", "0", 2), ("hello", "1", 1)]
+    assert len(segments_of(spoken(*((f"w{n}", n * 0.5, None) for n in range(40))))) >= 3
+    assert segments_of(Transcript(text="no words")) == ()
+
+
+def test_a_vendors_own_segments_stay():
+    own = (Final(text="a", start_s=1.0, end_s=2.0),)
+    assert segments_of(Transcript(text="a", segments=own, words=(Word(text="a", start_s=1, end_s=2),))) == own
