@@ -101,6 +101,26 @@ def test_sdk_live_speech(client, drop_in, who):
     assert spoken_text(b"".join(event for event in events if isinstance(event, bytes)), 16_000) == TEXT
 
 
+@WHO
+def test_sdk_interruption_reports_the_words_heard(client, drop_in, who):
+    from deepgram.speak.v2.types import SpeakV2Interrupt, SpeakV2InterruptPlaybackOffset, SpeakV2Speak
+
+    model = drop_in.model("deepgram", "tts")
+    with client.speak.v2.connect(model=model, encoding="linear16", sample_rate=16_000) as connection:
+        connection.send_speak(SpeakV2Speak(text=TEXT))
+        connection.send_flush()
+        pcm = b""
+        for message in connection:
+            pcm += message if isinstance(message, bytes) else b""
+            if not isinstance(message, bytes) and message.type == "Flushed":
+                break
+        half_ms = len(pcm) // 64
+        connection.send_interrupt(SpeakV2Interrupt(playback_offset=SpeakV2InterruptPlaybackOffset(value=half_ms)))
+        interrupted = next(message for message in connection if not isinstance(message, bytes))
+    assert (interrupted.type, interrupted.audio_played_ms) == ("SpeechInterrupted", half_ms)
+    assert f"{interrupted.text_spoken} {interrupted.text_remaining}" == TEXT
+
+
 @pytest.mark.parametrize("who", ["own"])
 def test_sdk_catalogue(client, drop_in, who):
     """Models, and a token that is made and used."""
