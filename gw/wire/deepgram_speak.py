@@ -202,7 +202,9 @@ class DeepgramSpeakClient:
         match message.type:
             case "Flushed":
                 self._flushes = max(0, self._flushes - 1)
-                self._clears = [max(0, due - 1) for due in self._clears]
+                if self._clears:  # it crossed the clear on its way, and answers a flush that was dropped
+                    self._clears = [max(0, due - 1) for due in self._clears]
+                    return [VendorFrame(raw=raw)] if raw is not None else []
                 if not self._finishing or self._flushes:
                     return [Flushed(raw=raw)]
                 return self._end() if self._own_flush else [Flushed(raw=raw), *self._end()]

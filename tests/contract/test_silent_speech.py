@@ -309,7 +309,7 @@ TWO = TWO.replace("TYPE", "cartesia").replace("MODEL", "sonic-3")
 async def _two(tmp_path: Path) -> AsyncIterator[tuple[Plane, FakeCartesia]]:
     """The first of them breaks off over HTTP."""
     async with open_plane(TWO, tmp_path) as plane:
-        first = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03, cut_after=60)
+        first = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03, cut_after=57)
         second = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03)
         plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
         yield plane, second

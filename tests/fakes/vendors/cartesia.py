@@ -86,13 +86,13 @@ class FakeCartesia(LiveVendor):
         entry.fields = json_of(body) | {"text": request.text, "voice": request.voice}
         server = cartesia_speak.CartesiaSpeakServer("c", timestamps=request.want_timings)
         await answer.start("text/event-stream")
-        events: list[SpeakEvent] = []
-        for data, words in self.timed_voice(request.text, request.format):
-            events += [*words, AudioChunk(data=data)]
+        pieces: list[list[SpeakEvent]] = [
+            [*words, AudioChunk(data=data)] for data, words in self.timed_voice(request.text, request.format)
+        ]
         await answer.paced(
-            [*events, SpeakEnd()],
+            [*pieces, [SpeakEnd()]],
             self.speech_gap_s,
-            lambda event: cartesia_speak.as_sse(server.encode([event])),
+            lambda piece: cartesia_speak.as_sse(server.encode(piece)),
         )
         await answer.end()
 
