@@ -97,14 +97,16 @@ def parse_request(
     request = decode_request(_REQUEST, body)
     _check(request)
     translator = _Translator()
-    items = _items(request.input)
+    asked = _items(request.input)
+    items = [_referred(item, earlier) for item in asked]
     before = earlier(request.previous_response_id) if request.previous_response_id else None
     if before is not None:
         items = [*before, *items]
-        members = {**members, "input": msgspec.Raw(msgspec.json.encode(items))}
         del members["previous_response_id"]
+    if items != asked:
+        members["input"] = msgspec.Raw(msgspec.json.encode(items))
         body = msgspec.json.encode(members)
-    elif request.previous_response_id:
+    if request.previous_response_id and before is None:
         what = f"Previous response with id '{request.previous_response_id[:100]}' not found{missing}."
         translator.only_native = UnknownPreviousResponse(what=what, param="previous_response_id")
     translator.others(request, members)
@@ -133,6 +135,18 @@ def _items(input: str | list[Item] | None) -> list[Item]:   # noqa: A002  the wi
     if isinstance(input, str):
         return [{"type": "message", "role": "user", "content": input}]
     return input or []
+
+
+def _referred(item: Item, earlier: Callable[[str], tuple[Item, ...] | None]) -> Item:
+    """Return the item of a response stored here that a reference names; any other item as it is.
+
+    The ids that `openai_responses_answer` gives to items contain that of their response.
+    """
+    if item.get("type", "item_reference") != "item_reference" or not isinstance(id_ := item.get("id"), str):
+        return item
+    response_id = "resp_" + id_.partition("_")[2].rpartition("_")[0]
+    found = (stored for stored in earlier(response_id) or () if stored.get("id") == id_)
+    return item if "role" in item else next(found, item)
 
 
 def _wants_summary(request: _Request) -> bool:

@@ -13,9 +13,11 @@ _NOT_RUN = "not run"
 BEGIN, END = "<!-- matrix -->", "<!-- end of the matrix -->"
 PROVES: Mapping[str, tuple[str, str]] = {
     "test_openai_like.py::test_sdk_chat[openai]": ("openai (Python)", "POST /v1/chat/completions"),
+    "test_responses.py::test_openai_sdk": ("openai (Python)", "POST /v1/responses"),
     "test_openai_like.py::test_sdk_audio[openai]": ("openai (Python)", "POST /v1/audio/speech, /v1/audio/transcriptions"),
     "test_realtime.py::test_openai_sdk": ("openai (Python)", "WS /v1/realtime, transcription"),
     "test_realtime.py::test_openai_sdk_conversation": ("openai (Python)", "WS /v1/realtime, conversation"),
+    "test_responses.py::test_agents_sdk_takes_turns": ("openai-agents", "POST /v1/responses"),
     "test_openai_agents.py::test_two_turns_without_an_error": ("openai-agents, realtime", "WS /v1/realtime, conversation"),
     "test_node.py::test_chat_whole_and_streamed": ("openai (npm)", "POST /v1/chat/completions"),
     "test_node.py::test_speech_and_its_transcription": ("openai (npm)", "POST /v1/audio/speech, /v1/audio/transcriptions"),

@@ -246,3 +246,55 @@ async def test_a_wrong_key_and_a_bad_request(fake, ask):
         await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=[]))
     with pytest.raises(openai.NotFoundError):
         await ask(lambda c: c.embeddings.create(model="x", input="y"))
+
+
+# ---- responses
+
+
+async def test_a_response(fake, ask):
+    answer = await ask(lambda c: c.responses.create(model="gpt-x", input="Say hello", instructions="Be brief."))
+    assert (answer.output_text, answer.status, answer.store) == ("Hello there, how are you?", "completed", True)
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (4, 5)
+    assert fake.ledger[0].fields == {"model": "gpt-x", "input": "Say hello", "instructions": "Be brief."}
+    again = await ask(lambda c: c.responses.create(model="gpt-x", input="And?", previous_response_id=answer.id))
+    assert again.previous_response_id == answer.id
+    with pytest.raises(openai.BadRequestError) as caught:
+        await ask(lambda c: c.responses.create(model="gpt-x", input="And?", previous_response_id="resp_none"))
+    assert (caught.value.code, caught.value.param) == ("previous_response_not_found", "previous_response_id")
+
+
+async def test_a_streamed_response(fake, ask):
+    def through_helper(client: openai.OpenAI) -> Any:
+        with client.responses.stream(model="gpt-x", input="Say hello") as stream:
+            return [event.type for event in stream], stream.get_final_response()
+
+    kinds, last = await ask(through_helper)
+    assert last.output_text == "Hello there, how are you?"
+    assert kinds[0] == "response.created"
+    assert kinds.count("response.output_text.delta") == 5
+    assert kinds[-1] == "response.completed"
+
+
+async def test_a_response_that_calls_a_tool(fake, ask):
+    fake.tool_call = ("weather", '{"city":"Rome"}')
+    tool = {"type": "function", "name": "weather", "parameters": {"type": "object", "properties": {}}, "strict": False}
+    answer = await ask(lambda c: c.responses.create(model="gpt-x", input="Say hello", tools=[tool]))
+    [call] = answer.output
+    assert (call.type, call.call_id, call.name, call.arguments) == ("function_call", "call_1", "weather", '{"city":"Rome"}')
+
+
+async def test_a_response_that_is_refused_or_fails(fake, ask):
+    fake.refuse = "refusal"
+    answer = await ask(lambda c: c.responses.create(model="gpt-x", input="Say hello"))
+    assert answer.output[0].content[0].refusal == "I cannot help with that."
+    fake.refuse, fake.error_in_stream, fake.error_after = "", "server_error", 2
+    events = await ask(lambda c: _until_cut(c.responses.create(model="gpt-x", input="Say hello", stream=True)))
+    assert (events[-1].type, events[-1].code, events[-1].message) == ("error", "server_error", "scripted failure")
+
+
+def _until_cut(stream: Any) -> list[Any]:
+    """Return the events of a stream that its server breaks off."""
+    events: list[Any] = []
+    with pytest.raises(openai.APIConnectionError):
+        events.extend(stream)
+    return events

@@ -209,6 +209,17 @@ async def test_a_stored_response_is_continued_by_anyone(stream, tmp_path, autoju
         assert (await get(plane, f"/v1/responses/{id_}")).status == 404
 
 
+async def test_an_item_is_referred_to(tmp_path, autojump_clock):
+    async with open_plane(CONFIG + STORING, tmp_path) as plane:
+        (item,) = (await create(plane, "sim/echo", "one")).json["output"]
+        other = FakeAnthropic(api_key="k")
+        plane.net.hosts["other.test", 80] = hosted(other)
+        items = [{"role": "user", "content": "one"}, {"type": "item_reference", "id": item["id"]}, {"role": "user", "content": "two"}]
+        assert text_of(await create(plane, "other/m", items))
+        sent = [block["text"] for message in other.ledger[0].fields["messages"] for block in message["content"]]
+        assert sent == ["one", "one", "two"]
+
+
 async def test_what_is_not_to_be_stored_is_not_stored(tmp_path, autojump_clock):
     async with open_plane(CONFIG + STORING, tmp_path) as plane:
         reply = await create(plane, "sim/echo", store=False)

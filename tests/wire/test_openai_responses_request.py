@@ -183,6 +183,20 @@ def test_a_response_that_is_stored_here_is_continued():
     assert request.echo["previous_response_id"] == "resp_1"
 
 
+def test_a_reference_to_an_item_that_is_stored_here():
+    call = {"type": "function_call", "id": "fc_abc_1", "call_id": "c", "name": "find", "arguments": "{}"}
+    asked = [{"role": "user", "content": "Hi"}, {"type": "item_reference", "id": "fc_abc_1"}]
+    body = msgspec.json.encode({"input": [*asked, {"type": "function_call_output", "call_id": "c", "output": "x"}]})
+    request = parse_request(body, {"resp_abc": (call,)}.get)
+    assert request.only_native is None
+    assert [message["role"] for message in chat(request)["messages"]] == ["user", "assistant", "tool"]
+    assert msgspec.json.decode(upstream_body(request, "m"))["input"][1] == call
+    elsewhere = parse_request(body, {"resp_abc": ()}.get)
+    assert elsewhere.only_native is not None
+    assert elsewhere.only_native.param == "input[1]"
+    assert msgspec.json.decode(upstream_body(elsewhere, "m"))["input"][:2] == asked
+
+
 def test_a_response_that_is_stored_elsewhere():
     request = parse_request(b'{"input":"Hi","previous_response_id":"resp_2"}', missing=": nothing is stored")
     assert isinstance(request.only_native, UnknownPreviousResponse)
