@@ -33,6 +33,7 @@ _LONGEST_ANSWER_S: Final = 10.0
 END_S: Final = 3.0
 _CATCH_UP: Final = 4.0  # how much faster than it was spoken a recogniser transcribes audio, at least
 _STILL_SPEAKING_S: Final = 0.3  # after the last speech
+_MUTED_S: Final = 0.1  # between two looks at a caller who sends no silence
 _GREETINGS_S: Final = 1.0  # after the handshake
 
 
@@ -141,7 +142,9 @@ class SilenceClock:
 
     def look_again_at(self, now: float, quiet_s: float) -> float:
         """Return the earliest time at which something may be overdue, whatever happens until then."""
-        due = self._due(quiet_s)
+        due = self._due(math.inf)  # silence may come with the next piece of audio
+        if due <= now < self._due(quiet_s):
+            due = now + _MUTED_S
         running = self._since + self.running_s
         return max(now, min(due, running if running > now else math.inf, now + self._silence_s))
 
