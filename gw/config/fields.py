@@ -242,6 +242,8 @@ class Choice:
     other: Parser | None = None
 
     def __call__(self, node: Node) -> Any:
+        if node.value is False and "off" in self.names:  # YAML reads a bare `off` as false
+            return "off"
         if self.other is not None and not isinstance(node.value, str):
             return self.other(node)
         if node.value not in self.names:

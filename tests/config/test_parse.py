@@ -232,3 +232,9 @@ def test_positions_survive_windows_line_ends():
     (problem,) = problems(text)
     assert (problem.line, problem.column, problem.excerpt) == (5, 3, "  lmm: []")
     assert load(text, file="f", env={}).data is not None
+
+
+def test_a_bare_off_is_the_word(tmp_path):
+    """YAML reads it as false."""
+    text = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\nrouting: {hedge: off}\n"
+    assert parse(text, file="gw.yaml", env={}, data_dir=tmp_path).routing.hedge == "off"

@@ -242,3 +242,18 @@ async def test_a_vendor_that_was_overtaken_has_its_part(tmp_path, autojump_clock
         charges = {charge["provider"]: charge for charge in (await gateway.json("/v1/costs"))["charges"]}
         assert charges["openai"]["cost"] == charges["openai"]["wasted"] > 0
         assert (charges["anthropic"]["cost"], charges["anthropic"]["wasted"]) == (0.00029, 0)
+
+
+async def test_speech_over_http_that_another_vendor_went_on_with(tmp_path, autojump_clock):
+    setup = Setup()
+    setup.cartesia.cut_after = 15
+    async with setup.open(tmp_path) as gateway:
+        text = "First sentence here. Second sentence here. And a third one. Then the last of them."
+        body = {"model": "cartesia/first", "input": text, "voice": "alloy", "response_format": "pcm"}
+        assert (await gateway.request("POST", "/v1/audio/speech", body, x_gw_project="shop"))[0] == 200
+        sent = [sum(len(entry.fields["text"]) for entry in fake.ledger) for fake in (setup.cartesia, setup.elevenlabs)]
+        assert 0 < sent[1] < sent[0] == len(text)
+        usd = {"cartesia/first": Decimal(sent[0] * 10) / 10**6, "elevenlabs/second": Decimal(sent[1] * 30) / 10**6}
+        charges = await check_everywhere(setup, "tts", usd)
+        assert [charges[name]["characters"] for name in usd] == sent
+        assert (0 < charges["cartesia/first"]["wasted"] < float(usd["cartesia/first"]), charges["elevenlabs/second"]["wasted"]) == (True, 0)
