@@ -182,29 +182,35 @@ async def test_speech_as_events(fake, ask):
     assert SpeechDecoder("fake").feed(stream) == expected
 
 
-def transcribed(client: openai.OpenAI, **more: Any) -> Any:
-    return client.audio.transcriptions.create(model="whisper-x", file=("a.wav", SECOND_OF_WAV, "audio/wav"), **more)
+def transcribed(client: openai.OpenAI, model: str = "whisper-x", **more: Any) -> Any:
+    return client.audio.transcriptions.create(model=model, file=("a.wav", SECOND_OF_WAV, "audio/wav"), **more)
 
 
 async def test_transcription(fake, ask):
     fake.transcript = "good morning"
-    answer = await ask(lambda c: transcribed(c, language="en", timestamp_granularities=["word", "segment"]))
-    assert answer.text == "good morning"
+    times = {"response_format": "verbose_json", "timestamp_granularities": ["word", "segment"]}
+    answer = await ask(lambda c: transcribed(c, language="en", **times))
+    assert (answer.text, [word.word for word in answer.words]) == ("good morning", ["good", "morning"])
     assert (answer.usage.type, answer.usage.seconds) == ("duration", 1.0)
     [entry] = fake.ledger
     assert entry.audio == SECOND_OF_WAV
     assert entry.fields == {
-        "model": "whisper-x", "language": "en", "timestamp_granularities[]": ["word", "segment"],
+        "model": "whisper-x", "language": "en", "response_format": "verbose_json",
+        "timestamp_granularities[]": ["word", "segment"],
     }
+    with pytest.raises(openai.BadRequestError):
+        await ask(lambda c: transcribed(c, timestamp_granularities=["word"]))
+    with pytest.raises(openai.BadRequestError):
+        await ask(lambda c: transcribed(c, response_format="diarized_json"))
     answer = await ask(lambda c: transcribed(c, response_format="verbose_json"))
     assert (answer.text, answer.duration, answer.language) == ("good morning", 1.0, "english")
     assert (await ask(lambda c: transcribed(c, response_format="text"))).strip() == "good morning"
     srt = await ask(lambda c: transcribed(c, response_format="srt"))
-    assert "00:00:00,000 --> 00:00:01,000\ngood morning" in srt
+    assert "00:00:00,000 --> 00:00:00,400\ngood morning" in srt
     vtt = await ask(lambda c: transcribed(c, response_format="vtt"))
     assert vtt.startswith("WEBVTT")
-    diarized = await ask(lambda c: transcribed(c, response_format="diarized_json"))
-    assert diarized.text == "good morning"
+    diarized = await ask(lambda c: transcribed(c, model="gpt-4o-transcribe-diarize", response_format="diarized_json"))
+    assert (diarized.text, [segment.speaker for segment in diarized.segments]) == ("good morning", ["A", "B"])
 
 
 async def test_transcription_as_events(fake, ask):
