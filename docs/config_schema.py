@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gw.config import fields, parse
-from gw.config.fields import ByName, Choice, Integer, Named, Number, Required, Section
+from gw.config.fields import ByName, Choice, Integer, Named, Number, NumberOrOff, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
 from gw.types.ids import ID_PATTERN, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
@@ -57,8 +57,8 @@ def _shape(parser: Parser) -> Json:
             return {"enum": list(names)}
         case Choice(names, fields.boolean):
             return {"enum": [True, False, *names]}
-        case Choice(names, Number(low, high)):
-            return _or_reference({"enum": list(names)}, {"type": "number", "exclusiveMinimum": low, "maximum": high})
+        case Choice(names, NumberOrOff(low, high)):
+            return _or_reference({"enum": [*names, False]}, {"type": "number", "exclusiveMinimum": low, "maximum": high})
         case Choice(names, Integer(low, high)):
             return _or_reference({"enum": list(names)}, {"type": "integer", "minimum": low, "maximum": high})
         case Required():

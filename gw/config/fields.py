@@ -202,6 +202,14 @@ class Number:
 
 
 @attrs.frozen
+class NumberOrOff(Number):
+    """A number, or `off`, which YAML reads as false."""
+
+    def __call__(self, node: Node) -> Any:
+        return "off" if node.value is False else super().__call__(node)
+
+
+@attrs.frozen
 class Integer:
     """A whole number from `low` to `high`."""
 

@@ -14,7 +14,19 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
-from gw.config.fields import ByName, Choice, Integer, Number, Required, Section, boolean, by_modality, secret, text
+from gw.config.fields import (
+    ByName,
+    Choice,
+    Integer,
+    Number,
+    NumberOrOff,
+    Required,
+    Section,
+    boolean,
+    by_modality,
+    secret,
+    text,
+)
 from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, Project, Provider, Stack
@@ -125,7 +137,7 @@ class Routing:
         float, Meta(ge=100, le=60_000), "longest silence of a live transcription after speech; then the next candidate"
     ] = 800.0
     hedge: Annotated[
-        Hedge, Choice(("off", "auto"), Number(0, 3_600_000, above=True)),
+        Hedge, Choice(("off", "auto"), NumberOrOff(0, 3_600_000, above=True)),
         "off, auto, or after how many milliseconds the next candidate starts beside a slow one",
     ] = "auto"  # fmt: skip
     hedge_spend: Annotated[float, Meta(ge=0, le=1), "with auto: share of a project's spend of today that hedges may add"] = 0.05

@@ -7,7 +7,7 @@ States of one attempt (`AttemptScope`); what raises goes to `try_in_turn`, which
     checked   the attempt is noted            gate entered → calling; disabled, at a limit, … → raises CandidateSkipped
     calling   the intent is in the journal    content (a live session: its handshake) → ready; ProviderError → raises;
                                               `first_event_s` is over → raises UpstreamSlow; `InFlight.stop` → Stopping
-    ready     content goes to the caller      left by the caller, ended, `fail`, silent for `idle_s`, `InFlight.stop`
+    ready     content goes to the caller      left by the caller, ended, silent for `idle_s`, `InFlight.stop`
     closed    the upstream is closed          gate left, outcome noted
 
 An attempt is an async context manager: entering it means "content has come", leaving it closes the upstream. Without
@@ -57,17 +57,13 @@ R = TypeVar("R")
 
 
 class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
-    """The attempt that answers: its open stream, and the events up to and including its first content.
-
-    `error`: a failure known to another task than the one that uses the stream.
-    """
+    """The attempt that answers: its open stream, and the events up to and including its first content."""
 
     call: PreparedCall[S]
     attempt: Attempt
     stream: S
     events: list[E]
     scope: AttemptScope[S, E] | None = None
-    error: ProviderError | None = None
 
 
 class Overtaken(Exception):
@@ -145,6 +141,16 @@ class RequestContext(ABC, Generic[S, E]):
             spent_nusd=planner.accounting.ledger.spent(project.id), share=planner.routing.hedge_spend,
         )
 
+    def fault_of_overtaken(self, provider: str, seconds: float) -> ProviderError | None:
+        """Return the failure of a candidate that another one has overtaken.
+
+        With `auto` it was slower than it usually is, and its breaker must learn of that. A fixed delay says nothing about it.
+        """
+        if self.planner.routing.hedge != "auto":
+            return None
+        detail = "slower than usual: another candidate answered first"
+        return UpstreamSlow(provider=provider, after_s=seconds, detail=detail)
+
     def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
         return model.id, self.spec.modality, self.spec.stream, self.first_event
 
@@ -188,15 +194,6 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._request.in_flight.keeper.deadlines[self] = math.inf
         if self._abort is not None:
             self._abort()
-
-    def fail(self, error: ProviderError) -> None:
-        """End the open attempt with `error`, from another task than the one that uses it. The first error stands."""
-        if self._open is not None and self._open.error is None:
-            self._open.error = error
-        if self._scope is not None:
-            self._scope.cancel()
-        else:
-            self.expire()
 
     def overtake(self) -> None:
         """End the call, as another candidate has answered first: entering it raises Overtaken."""
@@ -310,12 +307,11 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         Raise the error that a cancelled scope or an aborted call stands for; otherwise `error` is left to the caller.
         """
         in_flight, opened, scope = self._request.in_flight, self._open, self._scope
-        cause = opened.error if opened is not None else None
         self._open = self._abort = None  # else a reference cycle
         replacement: BaseException | None = None
         if scope is None:
             in_flight.keeper.deadlines.pop(self, None)
-            ended = opened is None or cause is not None or in_flight.stopping
+            ended = opened is None or in_flight.stopping
             ended = ended and self.aborted and isinstance(error, ProviderError)
         else:
             in_flight.scopes.discard(scope)
@@ -325,10 +321,12 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 replacement = remaining
         if ended:
             late = Overtaken() if self._overtaken else self._late()
-            replacement = Stopping() if in_flight.stopping else cause or late
+            replacement = Stopping() if in_flight.stopping else late
         outcome = replacement or error
-        fault = outcome if isinstance(outcome, ProviderError) else cause
         now = trio.current_time()
+        fault = outcome if isinstance(outcome, ProviderError) else None
+        if isinstance(outcome, Overtaken):
+            fault = self._request.fault_of_overtaken(self._call.provider.id, now - self._attempt.started)
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
         self._call.gate.leave(now, fault, answered=answered)
         self._attempt.ended, self._attempt.error = now, fault

@@ -40,6 +40,16 @@ class DialOrder(Iterator[Model]):
         """Whether there is a model to dial besides the current one, or the current one again."""
         return bool(self._waiting or self._again)
 
+    @property
+    def has_new(self) -> bool:
+        """Whether there is a model that was not dialled yet."""
+        return bool(self._waiting)
+
+    def new(self) -> Iterator[Model]:
+        """Iterate over the models that were not dialled yet."""
+        while self._waiting:
+            yield self._waiting.popleft()
+
     def can_follow(self, model: Model, served_s: float) -> bool:
         """Return whether any model would be dialled if this one, whose session is open, failed now."""
         return self.has_next or model.id not in self._redialled or served_s >= SERVED_S

@@ -14,7 +14,7 @@ task belongs to the nursery of the deadline keeper, which also starts it; it end
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -32,18 +32,17 @@ class HedgedAttempts(Generic[S, E]):
     """An async context manager, like an attempt: entering it returns the attempt that answers."""
 
     def __init__(
-        self, request: RequestContext[S, E], models: Sequence[Model], after_s: Callable[[Model], float],
-        may_hedge: Callable[[Model], bool],
+        self, request: RequestContext[S, E], models: Iterable[Model], after_s: Callable[[Model], float],
+        may_hedge: Callable[[], bool],
     ) -> None:  # fmt: skip
-        """`after_s` returns how long a candidate may be silent, `may_hedge` whether another may be paid beside it."""
+        """`after_s`: how long a candidate may be silent. `may_hedge`: there is another, and it may be paid beside it."""
         self._request = request
-        self._models = list(models)
+        self._models = iter(models)
         self._after_s = after_s
         self._may_hedge = may_hedge
         self._failures: list[Failure] = []
         self._own: AttemptScope[S, E] | None = None  # the attempt of the request's own task
         self._beside: _Beside[S, E] | None = None
-        self._order = [model.id for model in models]
         self.decided = False
 
     async def __aenter__(self) -> OpenAttempt[S, E]:
@@ -73,15 +72,12 @@ class HedgedAttempts(Generic[S, E]):
         assert self._own is not None
         await self._own.__aexit__(kind, error, trace)
 
-    def next_model(self) -> Model | None:
-        return self._models.pop(0) if self._models else None
-
     def expire(self) -> None:
         """Start the next candidate beside the first: the keeper calls this when `after_s` is over."""
         in_flight = self._request.in_flight
         in_flight.keeper.deadlines.pop(self, None)
         nursery = in_flight.keeper.nursery
-        if nursery is None or in_flight.stopping or not self._models or not self._may_hedge(self._models[0]):
+        if nursery is None or in_flight.stopping or not self._may_hedge():
             return
         self._request.racing = True
         self._beside = _Beside(self)
@@ -89,7 +85,7 @@ class HedgedAttempts(Generic[S, E]):
 
     async def _first_ready(self) -> OpenAttempt[S, E]:
         try:
-            return await try_in_turn(iter(self.next_model, None), self._try, failures=self._failures)
+            return await try_in_turn(self._models, self._try, failures=self._failures)
         except (ProviderError, AllCandidatesFailed) as error:
             if self._beside is None or (isinstance(error, ProviderError) and not error.retryable):
                 raise
@@ -97,7 +93,8 @@ class HedgedAttempts(Generic[S, E]):
         await beside.finished.wait()
         if beside.opened is not None:
             return beside.opened
-        raise beside.defect or all_failed(sorted(self._failures, key=lambda failure: self._order.index(failure.model_id)))
+        order = [model.id for model in self._request.candidates.models]
+        raise beside.defect or all_failed(sorted(self._failures, key=lambda failure: order.index(failure.model_id)))
 
     async def _try(self, model: Model) -> OpenAttempt[S, E]:
         if self._beside is not None and self._beside.opened is not None:
@@ -120,7 +117,7 @@ class HedgedAttempts(Generic[S, E]):
     # ------------------------------------------------------------------ called by the other task
 
     async def open_beside(self) -> _Entered[S, E]:
-        return await try_in_turn(iter(self.next_model, None), self._try_beside, failures=self._failures)
+        return await try_in_turn(self._models, self._try_beside, failures=self._failures)
 
     async def _try_beside(self, model: Model) -> _Entered[S, E]:
         scope = AttemptScope(self._request, model)

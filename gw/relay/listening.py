@@ -29,11 +29,10 @@ from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay.attempts import AttemptScope
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.listening_attempt import ListeningAttempt, format_for
-from gw.relay.live_session import LiveSession
+from gw.relay.live_session import Fail, LiveSession
 from gw.relay.meter import Attempt
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
@@ -205,9 +204,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.note_billed_options(call, self.request)
         return ListeningAttempt(call, attempt, self.audio)
 
-    async def _use(
-        self, attempt: ListeningAttempt, session: ListenSession, scope: AttemptScope[ListenSession, ListenEvent]
-    ) -> None:
+    async def _use(self, attempt: ListeningAttempt, session: ListenSession, fail: Fail) -> None:
         if attempt.as_container:
             attempt.final_s = self.audio.final_s
         elif self.audio.is_container:
@@ -216,14 +213,14 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             except CannotConvert as error:
                 raise _skipped(error, attempt.call.provider.id) from None
         if not attempt.as_container:
-            attempt.start(self.audio, again=any(other.session is not None for other in self.attempts[:-1]))
+            attempt.start(self.audio, again=len(self.attempts) > 1)
             if attempt.attempt.lost_s:
                 lost = {"request_id": self.meter.id, "model": attempt.call.model.id, "seconds": attempt.attempt.lost_s}
                 _log.warning("replay_lost_speech", **lost)
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
-            nursery.start_soon(self._watch, attempt, scope)
+            nursery.start_soon(self._watch, attempt, fail)
             if isinstance(session, CallbackListenSession):
                 await session.for_each_batch(partial(self._pass_on, attempt))
             while not attempt.ended:
@@ -291,7 +288,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             attempt.clock.flush(trio.current_time())
             await session.flush()
 
-    async def _watch(self, attempt: ListeningAttempt, scope: AttemptScope[ListenSession, ListenEvent]) -> None:
+    async def _watch(self, attempt: ListeningAttempt, fail: Fail) -> None:
         """Look when something may be overdue: that is seldom, and costs nothing while somebody speaks."""
         suspected = False
         while attempt.error is None:
@@ -305,7 +302,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             with trio.move_on_at(now + LOOK_AGAIN_S if suspected else self._look_again_at(attempt, now)):
                 await attempt.failed.wait()
         assert attempt.error is not None
-        scope.fail(attempt.error)
+        fail(attempt.error)
 
     def _look_again_at(self, attempt: ListeningAttempt, now: float) -> float:
         if self._caller_is_slow:
@@ -335,7 +332,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """
         if self._finishing or now - attempt.sending_since >= self._silence_s:
             return False
-        before = next((other for other in reversed(self.attempts[:-1]) if other.session is not None), None)
+        before = self.attempts[-2] if len(self.attempts) > 1 else None
         unanswered_s = attempt.forgiven_s + attempt.clock.speech_s
         agreed = before is not None and before.was_silent and not attempt.has_text and not attempt.forgiven_s
         last = not self.order.can_follow(attempt.call.model, self._served_s(attempt))

@@ -21,8 +21,9 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import trio
@@ -30,9 +31,10 @@ import trio
 from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, RequestContext, try_in_turn
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner, PreparedCall
 from gw.relay.dial_order import DialOrder
+from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error
 from gw.relay.waste import waste_of
@@ -45,10 +47,12 @@ S = TypeVar("S")
 E = TypeVar("E")
 A = TypeVar("A", bound="SessionAttempt[Any]")
 
+Fail = Callable[[ProviderError], None]
+"""Ends an attempt from another task than the one that reads it."""
+
 EVENTS = 64  # lists of events that wait for a caller that does not read; then the provider waits too
 WATCH_S = 0.25
 BLOCKED_S = 2.0  # a provider that takes no input for so long has failed
-OPEN_S = 5.0  # for a vendor's handshake: a voice conversation that waits longer is lost already
 _RESERVED: dict[Modality, Usage] = {
     "stt": Usage(audio_seconds=60.0, source="estimated"),
     "tts": Usage(characters=1_000, source="estimated"),
@@ -96,7 +100,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             modality=modality, requested=request.model, stream=True, estimate=_RESERVED[modality],
             call="listen" if modality == "stt" else "speak_live", settings=request,
         )
-        super().__init__(planner, in_flight, spec, OPEN_S)
+        super().__init__(planner, in_flight, spec, planner.routing.first_event_s[modality])
         self.done = False
         self.order: DialOrder
         self.attempts: list[A] = []
@@ -160,8 +164,6 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         measured: list[Usage] = []
         billed: list[Usage] = []
         for attempt in self.attempts:
-            if attempt.session is None:  # no handshake: nothing was sent
-                continue
             addons = attempt.call.addons
             counted, reached = [usage.with_addons(addons) for usage in self._usage(attempt)]
             usage = (attempt.reported or counted).with_addons(addons)
@@ -170,7 +172,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             meter.bill(attempt.attempt, usage, cost, waste_of(meter.modality, usage, reached, cost_of), counted)
             measured.append(counted)
             billed.append(usage)
-        by_vendor = bool(billed) and all(attempt.reported for attempt in self.attempts if attempt.session is not None)
+        by_vendor = bool(billed) and all(attempt.reported for attempt in self.attempts)
         meter.finish(
             usage=billed[0] if len(billed) == 1 else total_usage(billed, "vendor" if by_vendor else "measured"),
             measured=total_usage(measured, "measured") if by_vendor else None,
@@ -200,48 +202,66 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
                 self._failure = error
 
-    def prepare(self, model: Model, now: float) -> PreparedCall[S]:
-        call = super().prepare(model, now)
-        self.attempts.append(self._session_attempt(call, self.meter.attempts[-1]))
-        return call
-
     async def first_content(self, session: S, provider: str) -> list[E]:
         """Read nothing: an attempt is ready with its handshake."""
         return []
 
     async def _serve(self, model: Model) -> None:
-        """Open a provider and read it to its end. Raise ProviderError, Stopping."""
-        scope: AttemptScope[S, E] = AttemptScope(self, model)
+        """Open a provider and read it to its end. Raise ProviderError, AllCandidatesFailed, Stopping."""
         attempt: A | None = None
         try:
-            async with scope as opened:
-                attempt = self.attempts[-1]
+            async with self._dial(model) as opened:
+                attempt = self._session_attempt(opened.call, opened.attempt)
+                self.attempts.append(attempt)
                 attempt.session = opened.stream
                 attempt.last_event_at = trio.current_time()
                 self._current = attempt
                 try:
-                    with one_error():
-                        await self._use(attempt, opened.stream, scope)
+                    await self._use_until_failed(attempt, opened)
                 finally:
                     attempt.live = False
         except ProviderError as error:
             if attempt is not None:
-                self.order.failed(model, error, self._served_s(attempt))
+                self.order.failed(attempt.call.model, error, self._served_s(attempt))
             raise
+
+    def _dial(self, model: Model) -> AbstractAsyncContextManager[OpenAttempt[S, E]]:
+        """Dial `model` and, the first time and where that takes long, the next candidate beside it."""
+        if self.attempts or not self.order.has_new or not self.is_hedged():
+            return AttemptScope(self, model)
+        return HedgedAttempts(self, chain([model], self.order.new()), self.hedge_after_s, lambda: self.order.has_new)
+
+    async def _use_until_failed(self, attempt: A, opened: OpenAttempt[S, E]) -> None:
+        """Serve until the session has ended. The attempt may belong to another task, so its own scope is not ours to cancel."""
+        failures: list[ProviderError] = []
+        scopes = self.in_flight.scopes
+        with one_error(), trio.CancelScope() as using:
+            scopes.add(using)
+
+            def fail(error: ProviderError) -> None:
+                failures.append(error)
+                using.cancel()
+
+            try:
+                await self._use(attempt, opened.stream, fail)
+            finally:
+                scopes.discard(using)
+        if using.cancelled_caught:
+            raise failures[0] if failures and not self.in_flight.stopping else Stopping()
 
     def _served_s(self, attempt: A) -> float:
         """Return the seconds since the attempt's first event."""
         ready_at = attempt.attempt.ready_at
         return 0.0 if ready_at is None else trio.current_time() - ready_at
 
-    async def _watch(self, attempt: A, scope: AttemptScope[S, E]) -> None:
+    async def _watch(self, attempt: A, fail: Fail) -> None:
         """Fail the attempt when its provider has failed silently."""
         while attempt.error is None:
             await trio.sleep(self._watch_s(attempt))
             now = trio.current_time()
             if attempt.error is None:
                 attempt.error = self._silent_failure(attempt, now)
-        scope.fail(attempt.error)
+        fail(attempt.error)
 
     def _watch_s(self, attempt: A) -> float:
         """Return how long the next look at the provider can wait."""
@@ -270,8 +290,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
 
     @abstractmethod
-    async def _use(self, attempt: A, session: S, scope: AttemptScope[S, E]) -> None:
-        """Serve until the attempt has ended. Raise ProviderError; other tasks use `scope.fail`."""
+    async def _use(self, attempt: A, session: S, fail: Fail) -> None:
+        """Serve until the attempt has ended. Raise ProviderError; other tasks call `fail`."""
 
     @abstractmethod
     def _silent_failure(self, attempt: A, now: float) -> ProviderError | None:

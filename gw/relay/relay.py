@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Awaitable
+from collections import deque
+from collections.abc import Awaitable, Iterator
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
@@ -142,6 +143,11 @@ def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
     )
 
 
+def _taken_from(waiting: deque[Model]) -> Iterator[Model]:
+    while waiting:
+        yield waiting.popleft()
+
+
 class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):
     """One request: entering admits it and finds the candidate that answers, leaving it has written its record."""
 
@@ -175,7 +181,10 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         try:
             self.planner.admit(meter, self.spec, self.candidates)
             if len(models) > 1 and self.is_hedged():
-                self._open = attempts = HedgedAttempts(self, models, self.hedge_after_s, self.may_hedge)
+                waiting = deque(models)
+                self._open = attempts = HedgedAttempts(
+                    self, _taken_from(waiting), self.hedge_after_s, lambda: bool(waiting) and self.may_hedge(waiting[0])
+                )
                 opened = await attempts.__aenter__()
             else:
                 opened = await try_in_turn(models, self._try)

@@ -31,11 +31,10 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
-from gw.relay.attempts import AttemptScope
 from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, AudioLength
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession
+from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
 from gw.relay.meter import Attempt
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
@@ -222,14 +221,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         pace = self._paces.of(call.model.id, self._voice(call.model), self.request.speed)
         return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
 
-    async def _use(
-        self, attempt: SpeakingAttempt, session: SpeakSession, scope: AttemptScope[SpeakSession, SpeakEvent]
-    ) -> None:
+    async def _use(self, attempt: SpeakingAttempt, session: SpeakSession, fail: Fail) -> None:
         attempt.opened(session.format, trio.current_time())
         attempt.converter = converter(session.format, self.request.format)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
-            nursery.start_soon(self._watch, attempt, scope)
+            nursery.start_soon(self._watch, attempt, fail)
             while not attempt.ended:
                 events = await session.receive()
                 attempt.last_event_at = trio.current_time()

@@ -58,6 +58,11 @@ def test_types_that_no_engine_is_built_for_are_valid():
     read("providers: {deepgram: {api_key: k}}\nmodels: {stt: [deepgram/nova-3]}")
 
 
+@pytest.mark.parametrize(("text", "hedge"), [("off", "off"), ("auto", "auto"), ("250", 250)])
+def test_hedging(text, hedge):
+    assert read(BASE + f"routing: {{hedge: {text}}}").routing.hedge == hedge
+
+
 def test_one_first_event_deadline_leaves_the_others():
     settings = read(BASE + "routing: {first_event_s: {llm: 3}, breaker: {failures: 2}}")
     assert settings.routing.first_event_s == {"stt": 4.0, "llm": 3.0, "tts": 4.0}

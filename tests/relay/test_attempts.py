@@ -12,7 +12,7 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model, Provider
-from gw.relay.attempts import AttemptScope, OpenAttempt, try_in_turn
+from gw.relay.attempts import OpenAttempt, try_in_turn
 from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt
@@ -174,41 +174,6 @@ class Request:
 
     def leave(self, now, error, *, answered):
         self.left.append((error, answered))
-
-
-async def test_an_open_attempt_can_be_failed_by_another_task(autojump_clock):
-    request, fault = Request(), failed("a")
-    scope = AttemptScope(request, *models("a/x"))
-
-    async def fail():
-        await trio.sleep(7)
-        scope.fail(fault)
-        scope.fail(failed("too late"))
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(fail)
-        with pytest.raises(ProviderFailed) as caught:
-            async with scope:
-                await trio.sleep_forever()
-    assert caught.value is fault
-    assert request.left == [(fault, False)]
-    assert not request.in_flight.scopes
-
-
-async def test_a_failure_in_the_moment_of_another_is_raised_alone_and_leaves_the_gate(autojump_clock):
-    request, fault = Request(), failed("a")
-    scope = AttemptScope(request, *models("a/x"))
-
-    async def attempt():
-        async with scope, trio.open_nursery() as nursery:
-            nursery.start_soon(trio.sleep_forever)
-            scope.fail(UpstreamSlow(provider="a"))
-            raise fault
-
-    with pytest.raises(ProviderFailed) as caught:
-        await attempt()
-    assert caught.value is fault
-    assert request.left == [(fault, False)]
 
 
 HTTP = """

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import attrs
 import pytest
 import trio
 import trio.testing
 
-from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected
+from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, UpstreamSlow
 from gw.registry.catalog import Model, Provider
 from gw.relay.candidates import PreparedCall
 from gw.relay.hedging import HedgedAttempts
@@ -29,11 +32,13 @@ class Script:
     attempts: list[Attempt] = attrs.field(factory=list)
     in_flight: InFlight = attrs.field(factory=InFlight)
     may_hedge: bool = True
+    overtaken: Exception | None = None
     leaving_s: float = 0.0
     first_event_s = 100.0
     first_event = "content"
     started = 0.0
     racing: bool = False
+    candidates: Any = None
 
     @property
     def meter(self):
@@ -52,6 +57,9 @@ class Script:
 
     def note_speed(self, model, seconds):
         pass
+
+    def fault_of_overtaken(self, provider, seconds):
+        return self.overtaken
 
     async def first_content(self, stream, provider):
         name = f"{provider}/x"
@@ -76,7 +84,9 @@ class Script:
 
     def hedged(self, *names: str, after_s: float = 2) -> HedgedAttempts:
         models = [Model(id=name, modality="llm", provider=name[0], name="x") for name in names]
-        return HedgedAttempts(self, models, lambda model: after_s, lambda model: self.may_hedge)
+        self.candidates = SimpleNamespace(models=tuple(models))
+        waiting = deque([*models, None])
+        return HedgedAttempts(self, iter(waiting.popleft, None), lambda model: after_s, lambda: self.may_hedge and len(waiting) > 1)
 
 
 @attrs.frozen
@@ -114,6 +124,14 @@ async def test_the_next_one_begins_late_and_the_first_ready_one_answers(script, 
         assert script.still_open() == {"b/x"}
     assert script.left == [("a/x", None, False), ("b/x", None, True)]
     assert [attempt.error for attempt in script.attempts] == [None, None]
+
+
+async def test_a_candidate_that_was_overtaken_may_have_failed_by_that(script, autojump_clock):
+    script.ready_after_s, script.overtaken = {"a/x": 10, "b/x": 1}, UpstreamSlow(provider="a")
+    async with script.hedged("a/x", "b/x"):
+        pass
+    assert script.left == [("a/x", script.overtaken, False), ("b/x", None, True)]
+    assert script.attempts[0].error is script.overtaken
 
 
 async def test_no_task_is_started_for_an_answer_in_time(script, autojump_clock):
