@@ -11,11 +11,11 @@ import trio
 from gw import __version__
 from gw.admin.registrar import Registrar
 from gw.config.settings import CostTracking, Settings
-from gw.errors import one_error
+from gw.errors import ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
-from gw.pricing.book import PriceBook
-from gw.pricing.rate_tables import load_book
+from gw.pricing.book import PriceBook, RateRow
+from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
@@ -58,15 +58,17 @@ class Gateway:
     """Sessions of the dashboard that were logged out."""
 
     async def reload(self, settings: Settings) -> tuple[str, ...]:
-        """Put other settings in force for requests that begin from now on.
+        """Put other settings, and the price tables as they are now, in force for requests that begin from now on.
 
         Returns the names of changed settings that need a restart; they keep their old values.
         """
         unchanged = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
         settings = attrs.evolve(settings, serve=serve, cost_tracking=self.settings.cost_tracking, mcp=self.settings.mcp)
+        rates = _rates(settings)
         await self.registrar.reload(settings)
         self.settings = settings
+        self.book.replace(rates)
         self.relay.configure(settings.routing)
         self.limits.configure(settings.routing.breaker)
         return unchanged
@@ -82,6 +84,15 @@ def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     return (*serve, *others)
 
 
+def _rates(settings: Settings) -> list[RateRow]:
+    """Read the price tables, the installation's own included. Raise ConfigError naming the file."""
+    folder = own_folder(settings.cost_tracking.db_path)
+    try:
+        return rows_of(table_texts(folder))
+    except ValueError as error:
+        raise ConfigError(problems=(Problem(file=str(folder), what=str(error)),)) from None
+
+
 @asynccontextmanager
 async def open_gateway(
     settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool,
@@ -95,7 +106,7 @@ async def open_gateway(
     be recorded. Raise ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
-    book = load_book()
+    book = PriceBook(_rates(settings))
     current = CurrentCatalog(build(settings))
     async with _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only) as store:
         limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()

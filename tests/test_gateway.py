@@ -10,7 +10,7 @@ import trio
 
 from gw.admin import fallbacks, models, providers
 from gw.config.settings import Settings
-from gw.errors import KeyDecryptError
+from gw.errors import ConfigError, KeyDecryptError
 from gw.gateway import Gateway, open_gateway
 from gw.telemetry.metrics import MetricFacts
 from gw.types.ids import Caller
@@ -119,3 +119,19 @@ async def test_an_undecryptable_key_fails_its_own_requests_only(tmp_path, autoju
     assert (caught.value.status, caught.value.code) == (500, "key_undecryptable")
     async with gateway_of(settings) as third:
         assert third.current.catalog.provider("mine").configured
+
+
+async def test_a_reload_takes_over_the_price_tables_of_the_installation(tmp_path):
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/brand-new]}\n"
+    rate = '[[rate]]\nmodel = "brand-new"\nunit = "1M_tokens"\ninput = "1"\nvalid_from = 2024-01-01\nsource = "s"\nseen = 2026-11-22\n'
+    async with gateway_of(settings_of(tmp_path, text)) as gateway:
+        assert gateway.book.price("openai", "brand-new", at_day=20_000) is None
+        folder = gateway.settings.cost_tracking.db_path.with_name("prices")
+        folder.mkdir()
+        (folder / "openai.toml").write_text(rate)
+        await gateway.reload(settings_of(tmp_path, text))
+        assert gateway.book.price("openai", "brand-new", at_day=20_000).input_tokens == 10**9
+        (folder / "openai.toml").write_text(rate.replace('"1"', "1"))
+        with pytest.raises(ConfigError, match="openai.toml: rate 1"):
+            await gateway.reload(settings_of(tmp_path, text))
+        assert gateway.book.price("openai", "brand-new", at_day=20_000).input_tokens == 10**9, "nothing has changed"

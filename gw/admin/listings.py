@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from gw.admin.models import own_prices
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.request_models import project_filter
@@ -126,13 +127,14 @@ class ElevenLabsModel(Schema):
 
 
 class OneModel(ListedModel):
-    """For SDKs and the gateway's own clients alike."""
+    """For SDKs and the gateway's own clients alike. `prices`: those set for this model, which override the price tables."""
 
     modality: Modality
     provider: str
     model: str
     modalities: list[Modality]
     source: Source
+    prices: list[str]
 
 
 class ProjectStats(Schema):
@@ -244,7 +246,7 @@ def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
     if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
     fields = msgspec.structs.asdict(_listed(entries, created_at)) | msgspec.structs.asdict(_entry(entries))
-    return OneModel(**fields, source=entries[0].source)
+    return OneModel(**fields, source=entries[0].source, prices=[text for entry in entries for text in own_prices(entry)])
 
 
 def _by_id(entries: Iterable[Model]) -> dict[str, list[Model]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -10,9 +11,39 @@ from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_text, read, update_body
 from gw.admin.schemas import Schema
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError
-from gw.types.entities import Actor, Model, name_of
+from gw.pricing.price_document import day_text, price_from
+from gw.pricing.units import price_text
+from gw.types.entities import Actor, Model, Price, name_of
 from gw.types.ids import Modality, Source
 from gw.types.provider_types import PROVIDER_TYPES
+
+
+class PriceBody(Body):
+    """A price in USD per `unit`, as `price` in gw.yaml. `valid_from`: first day (UTC); without it, the price holds always.
+
+    Prices per token take `input` and `output` and their variants, the others `usd`. `tiers`, `above`, `regions` and `addons`
+    have what the price depends on besides.
+    """
+
+    unit: str
+    usd: float | None = None
+    input: float | None = None
+    cached_input: float | None = None
+    cache_write: float | None = None
+    cache_write_long: float | None = None
+    output: float | None = None
+    input_audio: float | None = None
+    output_audio: float | None = None
+    per_second: float | None = None
+    per_search: float | None = None
+    per_request: float | None = None
+    min_seconds: float | None = None
+    step_seconds: float | None = None
+    above: list[dict[str, float]] | None = None
+    tiers: dict[str, dict[str, Any]] | None = None
+    regions: dict[str, float] | None = None
+    addons: dict[str, float] | None = None
+    valid_from: str | None = None
 
 
 class CreateModel(Body):
@@ -22,6 +53,7 @@ class CreateModel(Body):
     display_name: str | None = None
     default_language: str | None = None
     default_voice: str | None = None
+    price: PriceBody | None = None
 
 
 UpdateModel = update_body("UpdateModel", CreateModel)
@@ -59,7 +91,39 @@ def checked_model_name(value: str, param: str = "model_name") -> str:
     return checked_text(value, param)
 
 
-_CHECKS: Checks = {"display_name": checked_text, "default_language": _text_or_none, "default_voice": _text_or_none}
+def _price_or_none(value: PriceBody | None, param: str) -> Price | None:
+    """Return the price that a body describes. Raises RequestError."""
+    if value is None:
+        return None
+    members = {name: member for name, member in msgspec.structs.asdict(value).items() if member is not None}
+    if above := members.get("above"):  # JSON does not tell 272000 from 272000.0
+        members["above"] = [{**step, "tokens": _whole(step.get("tokens"))} for step in above]
+    try:
+        return price_from(members, source="api")
+    except ValueError as error:
+        raise RequestError(what=f"{param}: {error}", param=param) from None
+
+
+def _whole(value: float | None) -> object:
+    return int(value) if value is not None and value == int(value) else value
+
+
+_CHECKS: Checks = {
+    "display_name": checked_text, "default_language": _text_or_none, "default_voice": _text_or_none, "price": _price_or_none,
+}  # fmt: skip
+
+
+def _with_price(fields: dict[str, Any], before: tuple[Price, ...] = ()) -> dict[str, Any]:
+    """Return the fields of a model for those of a body, `price` among them.
+
+    A price without a first day replaces all that were set before, one with a day those of that day; null removes all.
+    """
+    if "price" not in fields:
+        return fields
+    price: Price | None = fields.pop("price")
+    kept = () if price is None or not price.valid_from else before
+    prices = {one.valid_from: one for one in (*kept, *(() if price is None else (price,)))}
+    return fields | {"prices": tuple(prices[day] for day in sorted(prices))}
 
 
 async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) -> ModelCreated:
@@ -70,7 +134,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
         modality=request.modality,
         provider=request.provider_id,
         name=checked_model_name(request.model_name),
-        **checked(request, _CHECKS),
+        **_with_price(checked(request, _CHECKS)),
     )
     async with registrar.change(by) as draft:
         provider = registrar.catalog.provider(model.provider)
@@ -90,7 +154,7 @@ async def update(registrar: Registrar, model_id: str, body: Mapping[str, object]
     changed = checked(read(body, UpdateModel), _CHECKS)
     async with registrar.change(by) as draft:
         for before in _editable(registrar, model_id):
-            after = msgspec.structs.replace(before, **changed)
+            after = msgspec.structs.replace(before, **_with_price({**changed}, before.prices))
             if changes := differences(_audited(before), _audited(after)):
                 draft.put(after, "update", changes)
     return ModelUpdated(model_id=model_id, updated=True)
@@ -123,4 +187,13 @@ def _editable(registrar: Registrar, model_id: str) -> list[Model]:
 def _audited(model: Model) -> dict[str, object]:
     """Return what the audit log has of a model."""
     named = {"modality": model.modality, "provider_id": model.provider, "model_name": model.name}
-    return named | {name: getattr(model, name) for name in _CHECKS}
+    texts = {name: getattr(model, name) for name in _CHECKS if name != "price"}
+    return named | texts | {"price": own_prices(model)}
+
+
+def own_prices(model: Model) -> list[str]:
+    """Return the prices set for a model, for people, oldest first."""
+    return [
+        price_text(price, model.modality) + (f", since {day_text(price.valid_from)}" if price.valid_from else "")
+        for price in model.prices
+    ]

@@ -17,6 +17,7 @@ from gw.admin import fallbacks, forecast, keys, listings, reports
 from gw.admin.fallbacks import Chain
 from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
+from gw.admin.models import own_prices
 from gw.admin.overview import budget_share
 from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
@@ -70,7 +71,8 @@ class ProvidersPage(Schema):
 
 
 class ModelRow(Schema):
-    """`rates`: USD per million of each billed unit; empty without a known price. `free`: runs on this machine."""
+    """`rates`: USD per million of each billed unit; empty without a known price. `free`: runs on this machine. `own_prices`:
+    those set for this model, which override the tables, in words."""
 
     model_id: str
     modality: Modality
@@ -86,6 +88,7 @@ class ModelRow(Schema):
     free: bool
     rates: dict[str, Usd]
     price_source: str
+    own_prices: list[str]
 
 
 class ModelsPage(Schema):
@@ -200,6 +203,7 @@ def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, da
         free=price is None and provider is not None and provider.location == "local",
         rates=_rates(price) if price else {},
         price_source=price.source if price else "",
+        own_prices=own_prices(entry),
     )
 
 

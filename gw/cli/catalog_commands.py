@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from gw.cli.backend import Backend
 from gw.cli.main import CHECK_FAILED
@@ -121,7 +122,34 @@ PROVIDERS.add_delete(
     [click.option("--cascade", is_flag=True, help="Delete its models too. Without it, a provider with models is kept.")],
 )
 
-MODELS = Resource(noun="model", path="/v1/models", metavar="MODEL")
+def _model_members(price: str | None, price_from: str | None, **fields: str | None) -> dict[str, object]:
+    """Raises UsageError for a price that is not one."""
+    members = named(**fields)
+    if price_from is not None and not price:
+        raise click.UsageError("--price-from is the first day of --price: give both")
+    if price == "":
+        return members | {"price": ""}
+    if price is not None:
+        members["price"] = _price(price) | named(valid_from=price_from)
+    return members
+
+
+def _price(text: str) -> dict[str, object]:
+    """Return the price of `1M_tokens input=2.5 output=10`, or of a JSON object with all its dimensions."""
+    if text.lstrip().startswith("{"):
+        try:
+            value: dict[str, object] = msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise click.UsageError(f"--price is not JSON: {error}") from None
+        return value
+    unit, *amounts = text.split()
+    try:
+        return {"unit": unit} | {name: float(value) for name, _, value in (amount.partition("=") for amount in amounts)}
+    except ValueError:
+        raise click.UsageError("--price is a unit and its amounts, such as '1M_tokens input=2.5 output=10'") from None
+
+
+MODELS = Resource(noun="model", path="/v1/models", metavar="MODEL", members=_model_members)
 
 
 def _options(*, clearable: bool) -> tuple[Any, ...]:
@@ -130,6 +158,11 @@ def _options(*, clearable: bool) -> tuple[Any, ...]:
         click.option("--display-name", help=f"Name shown to people{end}"),
         click.option("--language", "default_language", help=f"For requests that name none{end}"),
         click.option("--voice", "default_voice", help=f"For requests that name none{end}"),
+        click.option(
+            "--price", metavar="PRICE",
+            help=f"USD, such as '1M_tokens input=2.5 output=10' or 'minute usd=0.0043', or JSON as in gw.yaml{end}",
+        ),
+        click.option("--price-from", metavar="DAY", help="First day (UTC) of --price; earlier prices hold until then."),
     )
 
 
@@ -157,6 +190,7 @@ def list_(project: str | None, modality: str | None, as_json: bool, backend: Bac
 
 def _facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, answer[name]) for name in ("id", "display_name", "provider", "model", "source")]
+    facts += [("price", price) for price in answer["prices"]]
     return [*facts, ("modalities", " ".join(answer["modalities"]))]
 
 
@@ -174,11 +208,12 @@ def add(modality: str, model_id: str, as_json: bool, backend: Backend, **fields:
     \b
     gw models add llm openai/gpt-4o
     gw models add tts cartesia/sonic-2 --voice 694f9389-aac1-45b6-b726-9d9369183238
+    gw models add llm local/large --price '1M_tokens input=0.2 output=0.6'
     """
     provider, name = split_model_id(model_id)
     if not provider or not name:
         raise click.UsageError("a model is named PROVIDER/NAME, such as openai/gpt-4o")
-    body = {"modality": modality, "provider_id": provider, "model_name": name} | named(**fields)
+    body = {"modality": modality, "provider_id": provider, "model_name": name} | MODELS.members(**fields)
     print_change(backend.change("POST", MODELS.path, body), f"added {modality} model {model_id}", as_json=as_json)
 
 

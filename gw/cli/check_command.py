@@ -17,12 +17,12 @@ from gw.admin.providers import check_provider
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_answer
-from gw.cli.prices import prices_of
+from gw.cli.prices import old_tables, prices_of, unpriced_of
 from gw.cli.resource import json_option
 from gw.config.settings import Settings
 from gw.errors import GwError, StoreUnavailable
 from gw.net.http1 import Pool
-from gw.pricing.rate_tables import successor
+from gw.pricing.rate_tables import own_folder, successor
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
@@ -56,7 +56,7 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), _prices(catalog)]
+    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), *_prices(catalog, settings)]
     findings += [_database(settings), _address(settings)]
     if online:
         findings += trio.run(_test_providers, catalog)
@@ -101,14 +101,21 @@ def _retired(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(f"model {model.id}", "warning", ending.sentence(today))
 
 
-def _prices(catalog: Catalog) -> Finding:
-    """Find models without a price: their requests are counted, but not their cost."""
-    unpriced = [price["model"] for price in prices_of(catalog) if price["result"] == "unpriced"]
+def _prices(catalog: Catalog, settings: Settings) -> Iterator[Finding]:
+    """Find models without a price (their requests are counted, but not their cost) and tables that are old."""
+    try:
+        unpriced = unpriced_of(prices_of(catalog, settings))
+        old = old_tables(settings, {provider.type for provider in catalog.providers.values()})
+    except ValueError as error:
+        yield Finding("prices", "failed", f"{own_folder(settings.cost_tracking.db_path)}: {error}")
+        return
+    yield from (Finding("price tables", "warning", sentence) for sentence in old)
     known = f"known for {len(catalog.models) - len(unpriced)} of {_count(len(catalog.models), 'model')}"
     if not unpriced:
-        return Finding("prices", "ok", known)
+        yield Finding("prices", "ok", known)
+        return
     more = ", …" if len(unpriced) > NAMES_SHOWN else ""
-    return Finding("prices", "warning", f"{known}; not for {', '.join(unpriced[:NAMES_SHOWN])}{more}")
+    yield Finding("prices", "warning", f"{known}; not for {', '.join(unpriced[:NAMES_SHOWN])}{more}")
 
 
 def _database(settings: Settings) -> Finding:

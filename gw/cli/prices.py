@@ -2,48 +2,69 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 import trio
 
 from gw.cli.backend import origin
 from gw.cli.config_file import load
-from gw.cli.main import CHECK_FAILED
+from gw.cli.main import CHECK_FAILED, CommandFailed
 from gw.cli.output import aside
 from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
-from gw.pricing.rate_tables import load_book, table_texts
+from gw.errors import ConfigError
+from gw.pricing.book import RateRow
+from gw.pricing.price_document import EPOCH_DAY, day_text
+from gw.pricing.rate_tables import load_book, own_folder, parse_table, table_texts, tables_verified
 from gw.pricing.units import AMOUNTS, price_text
 from gw.registry.catalog import Catalog
 from gw.registry.merge import build, merge
 from gw.store.store import open_readonly
 from gw.telemetry.clock import SystemClock, utc_day
+from gw.types.entities import Price
+from gw.types.ids import Modality
+from gw.types.provider_types import PROVIDER_TYPES
 
 _EPOCH = date(1970, 1, 1)
 _PRICE_FIELDS = ("model", "modality", "result", "price", "source")
-OLD_DAYS = 120
+OLD_DAYS = 90
 """Vendors change prices a few times a year: a table that was last verified before that may be out of date."""
+_FACTS = frozenset(("model", "also", "live", "voices", "unit", "valid_from", "seen", "source"))
+"""Members of a rate beside its price."""
 
 
 @click.group()
 def prices() -> None:
-    """Show the price tables, or check that every model has a price.
+    """Show or update the price tables, or check that every model has a price.
 
-    A price of your own in gw.yaml (`price`, see docs/configuration.md) overrides these.
+    A model's own price (`price` in gw.yaml, or `gw models set --price`) overrides these.
     """
 
 
-def rows() -> Iterator[dict[str, Any]]:
-    """Yield every row of every table; amounts are decimal text in USD."""
-    for name, text in table_texts():
+def own_tables() -> Path | None:
+    """Return the folder of this installation's own tables; None where nothing is configured."""
+    try:
+        return own_folder(load(None).cost_tracking.db_path)
+    except ConfigError:
+        return None
+
+
+def rows(folder: Path | None = None) -> Iterator[dict[str, Any]]:
+    """Yield every row of every table; amounts are decimal text in USD, `dimensions` what the price depends on besides."""
+    for name, text in table_texts(folder):
         for rate in tomllib.loads(text)["rate"]:
+            amounts = {name: rate[name] for name in AMOUNTS[rate["unit"]] if name in rate}
             yield {
-                "provider_type": name.removesuffix(".toml"), "model": rate["model"], "live": rate.get("live", False),
-                "unit": rate["unit"], "amounts": {name: rate[name] for name in AMOUNTS[rate["unit"]] if name in rate},
+                "provider_type": name.removesuffix(".toml"), "model": rate["model"], "also": rate.get("also", []),
+                "live": rate.get("live", False), "unit": rate["unit"], "amounts": amounts,
+                "dimensions": {name: value for name, value in rate.items() if name not in _FACTS | amounts.keys()},
                 "valid_from": str(rate["valid_from"]), "seen": str(rate["seen"]), "source": rate["source"],
             }  # fmt: skip
 
@@ -55,10 +76,10 @@ def rows() -> Iterator[dict[str, Any]]:
 def list_(provider: str | None, model: str | None, as_json: bool) -> None:
     """Show the rates, in USD per unit.
 
-    `seen` is the day on which the price was last verified at its source. A model without a row takes the price of the row
-    with the longest matching prefix: gpt-4o-2024-11-20 that of gpt-4o.
+    `seen` is the day on which the price was last verified at its source. A snapshot without a row takes the price of its
+    model: gpt-4o-2024-11-20 that of gpt-4o. JSON has the prices of service tiers, long contexts and options as well.
     """
-    every = list(rows())
+    every = list(rows(own_tables()))
     types = sorted({row["provider_type"] for row in every})
     if provider is not None and provider not in types:
         raise click.UsageError(f"no table for {provider!r}; the tables are: {', '.join(types)}")
@@ -70,7 +91,9 @@ def list_(provider: str | None, model: str | None, as_json: bool) -> None:
 
 
 def _usd(row: Mapping[str, Any]) -> str:
-    return ", ".join(value if name == "usd" else f"{name} {value}" for name, value in row["amounts"].items())
+    amounts = ", ".join(value if name == "usd" else f"{name} {value}" for name, value in row["amounts"].items())
+    parts = [f"{name}: {' '.join(value) if isinstance(value, dict) else len(value)}" for name, value in row["dimensions"].items()]
+    return "; ".join((amounts, *parts))
 
 
 RATE_COLUMNS: Columns = {
@@ -87,6 +110,71 @@ def _newest(rates: Iterable[Mapping[str, Any]]) -> tuple[str, int, str]:
 
 
 @prices.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--yes", is_flag=True, help="Store it without asking.")
+@json_option("The changes as a JSON array.")
+def update(file: Path, yes: bool, as_json: bool) -> None:
+    """Check a newer table, show what it changes, and store it beside the database.
+
+    FILE is named after its provider type, such as openai.toml, and has the form of the tables that come with gw
+    (docs/configuration.md). Its rows override those of the same model and day. A running gateway takes it over when it
+    reloads (`kill -HUP`). To return to the shipped table, delete the file from the folder `prices` beside the database.
+    """
+    provider_type = file.name.removesuffix(".toml")
+    if provider_type not in PROVIDER_TYPES or file.suffix != ".toml":
+        raise click.UsageError(f"{file.name} must be named after a provider type: {', '.join(PROVIDER_TYPES)}, with .toml")
+    text = file.read_text("utf-8")
+    try:
+        changes = price_changes(provider_type, parse_table(file.name, text))
+    except ValueError as error:
+        raise CommandFailed(f"nothing was stored: {error}") from None
+    print_entries(changes, changes, {name: name for name in CHANGE_FIELDS}, as_json=as_json)
+    aside(f"{len(changes)} of the rows change a price")
+    folder = own_folder(load(None).cost_tracking.db_path)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise CommandFailed("nothing was stored: there is no terminal to ask on; give --yes")
+        click.confirm("Store it?", abort=True, err=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    partial = folder / (file.name + ".partial")
+    partial.write_text(text, "utf-8")
+    partial.replace(folder / file.name)  # at once: a gateway that starts now reads the old file or the new one
+    aside(f"stored as {folder / file.name}; a running gateway takes it over when it reloads (kill -HUP)")
+
+
+CHANGE_FIELDS = ("model", "for", "valid_from", "change", "before", "after")
+
+
+def price_changes(provider_type: str, table: Sequence[RateRow]) -> list[dict[str, str]]:
+    """Return the rows of a table that make another price than holds on their first day, or on today's if that is later."""
+    book, today = load_book(own_tables()), utc_day(SystemClock().now())
+    changes = []
+    for row in table:
+        before = book.price(provider_type, row.model, at_day=max(today, row.price.valid_from), live=row.live)
+        after = attrs.evolve(row.price, source="", valid_from=0)
+        if before is not None and attrs.evolve(_unsourced(before)) == _unsourced(after):
+            continue
+        texts = ["" if price is None else price_text(price, modality_of(price)) for price in (before, row.price)]
+        kind = "new" if before is None else "changed" if texts[0] != texts[1] else "changed in its dimensions"
+        since = day_text(row.price.valid_from)
+        facts = (row.model, "live sessions" if row.live else "", since, kind, *texts)
+        changes.append(dict(zip(CHANGE_FIELDS, facts, strict=True)))
+    return changes
+
+
+def _unsourced(price: Price) -> Price:
+    """Return a price without its origin, for comparison."""
+    tiers = {tier: _unsourced(variant) for tier, variant in price.tiers.items()}
+    above = tuple((tokens, _unsourced(variant)) for tokens, variant in price.above)
+    return attrs.evolve(price, source="", valid_from=0, tiers=tiers, above=above)
+
+
+def modality_of(price: Price) -> Modality:
+    """Return the modality in whose units a price is."""
+    return "llm" if price.input_tokens is not None else "stt" if price.audio_seconds is not None else "tts"
+
+
+@prices.command()
 @json_option("As a JSON array.")
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
@@ -96,16 +184,34 @@ def check(ctx: click.Context, as_json: bool) -> None:
     no price.
     """
     settings = load(None)
-    prices = prices_of(trio.run(_catalog, settings))
+    catalog = trio.run(_catalog, settings)
+    prices = prices_of(catalog, settings)
     aside(f"read from {origin(settings)}")
     print_entries(prices, prices, {name: name for name in _PRICE_FIELDS}, as_json=as_json)
-    _, days, ago = _newest(rows())
-    if days > OLD_DAYS:
-        aside(f"the tables were last verified {ago}; a newer version of gw may have newer ones")
-    unpriced = [price["model"] for price in prices if price["result"] == "unpriced"]
+    for old in old_tables(settings, {provider.type for provider in catalog.providers.values()}):
+        aside(old)
+    unpriced = unpriced_of(prices)
     if unpriced:
         aside(f"without a price: {', '.join(unpriced)}")
     ctx.exit(CHECK_FAILED if unpriced else 0)
+
+
+def old_tables(settings: Settings, provider_types: Collection[str]) -> list[str]:
+    """Return a sentence for each table of these provider types that was last verified over OLD_DAYS ago."""
+    today = utc_day(SystemClock().now())
+    verified = tables_verified(own_folder(settings.cost_tracking.db_path))
+    ages = {kind: today + EPOCH_DAY - day.toordinal() for kind, day in verified.items() if kind in provider_types}
+    return [
+        f"the prices of {kind} were last verified {age} days ago: take a newer version of gw, or `gw prices update`"
+        for kind, age in ages.items()
+        if age > OLD_DAYS and kind != "sim"
+    ]
+
+
+def unpriced_of(prices: Iterable[Mapping[str, str]]) -> list[str]:
+    """Return the models without a price, each with the name that was perhaps meant."""
+    unpriced = [price for price in prices if price["result"] == "unpriced"]
+    return [price["model"] + (f" (did you mean {price['similar']}?)" if price["similar"] else "") for price in unpriced]
 
 
 async def _catalog(settings: Settings) -> Catalog:
@@ -117,19 +223,21 @@ async def _catalog(settings: Settings) -> Catalog:
         return merge(settings, await reader.entities()).catalog
 
 
-def prices_of(catalog: Catalog) -> list[dict[str, str]]:
-    """Return the price of every configured model. `result`: ok, free or unpriced."""
-    book, today = load_book(), utc_day(SystemClock().now())
+def prices_of(catalog: Catalog, settings: Settings) -> list[dict[str, str]]:
+    """Return the price of every configured model. `result`: ok, free or unpriced; `similar`: a name that has one."""
+    book, today = load_book(own_folder(settings.cost_tracking.db_path)), utc_day(SystemClock().now())
     rows = []
     for model in catalog.models.values():
         provider = catalog.provider(model.provider)
         price = model.price(today) or book.any_price(provider.type, model.name, at_day=today)
         if price is not None:
-            since = f", since {_EPOCH + timedelta(days=price.valid_from)}" if price.valid_from else ""
+            since = f", since {day_text(price.valid_from)}" if price.valid_from else ""
             facts = ("ok", price_text(price, model.modality), price.source + since)
         elif provider.location == "local":
             facts = ("free", "", "local")
         else:
             facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
-        rows.append(dict(zip(_PRICE_FIELDS, (model.id, model.modality, *facts), strict=True)))
+        similar = book.similar(provider.type, model.name) if facts[0] == "unpriced" else ""
+        similar = similar and f"{model.provider}/{similar}"
+        rows.append(dict(zip((*_PRICE_FIELDS, "similar"), (model.id, model.modality, *facts, similar), strict=True)))
     return rows

@@ -66,6 +66,11 @@ def day_number(value: object) -> int:
     return value.toordinal() - EPOCH_DAY
 
 
+def day_text(day: int) -> str:
+    """Return a day number as a date, such as 2026-12-01."""
+    return date.fromordinal(day + EPOCH_DAY).isoformat()
+
+
 def price_from(
     document: Mapping[str, object], *, source: str, valid_from: int = 0, number: ToDecimal = decimal
 ) -> Price:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -104,7 +105,8 @@ class _Schemas:
         self._types = [*(shape for shape in shapes if shape is not None and not isinstance(shape, Raw)), Error]
         schemas, components = msgspec.json.schema_components(self._types, ref_template=_REF)
         self._schemas = list(schemas)
-        self.components: Json = {name: components[name] for name in sorted(components)}
+        # A default that is a tuple becomes the list that JSON has.
+        self.components: Json = json.loads(msgspec.json.encode({name: components[name] for name in sorted(components)}))
 
     def content(self, shapes: Iterable[Shape]) -> Json:
         """Return the media types; several shapes of one type are alternatives."""

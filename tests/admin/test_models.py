@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from gw.admin import logs, models, providers
+from gw.admin import listings, logs, models, providers
 from gw.admin.registrar import Deleted
 from gw.errors import ConflictError, ReadOnlyError, RequestError, UnknownModelError, UnknownProviderError
 from tests.fakes.answers import as_json
@@ -98,3 +98,50 @@ async def test_the_audit_log_has_the_changed_fields(registrar):
     newest, *_ = as_json(await logs.audit_page(registrar.store, limit="1"))
     assert (newest["entity_id"], newest["action"]) == ("sim/scripted", "update")
     assert newest["changes"] == {"default_voice": {"from": None, "to": "v"}}
+
+
+PRICE = {"unit": "1M_tokens", "input": 2.5, "output": 10}
+
+
+async def test_a_price_is_that_of_the_next_request(registrar):
+    dimensions = {"above": [{"tokens": 272_000, "input": 5}], "tiers": {"flex": {"input": 1.25, "output": 5}}}
+    await models.create(registrar, {**MODEL, "price": PRICE | dimensions}, BY)
+    [price] = registrar.catalog.models["llm:sim/scripted"].prices
+    assert (price.input_tokens, price.output_tokens, price.source) == (2_500_000_000, 10_000_000_000, "api")
+    assert price.above[0][0] == 272_000
+    assert price.tiers["flex"].input_tokens == 1_250_000_000
+    shown = listings.model(registrar.catalog, "sim/scripted", 0.0)
+    assert shown.prices[0].startswith("input 2.5, output 10 per 1M tokens")
+
+
+async def test_a_price_may_hold_from_a_day_on(registrar):
+    await models.create(registrar, {**MODEL, "price": PRICE}, BY)
+    model = "llm:sim/scripted"
+    later = {"unit": "1M_tokens", "input": 3, "output": 10, "valid_from": "2026-12-01"}
+    await models.update(registrar, "sim/scripted", {"price": later}, BY)
+    entry = registrar.catalog.models[model]
+    assert [entry.price(day).input_tokens for day in (0, 20_787, 20_788)] == [2_500_000_000, 2_500_000_000, 3_000_000_000]
+    await models.update(registrar, "sim/scripted", {"price": later | {"input": 4}}, BY)
+    assert [price.input_tokens for price in registrar.catalog.models[model].prices] == [2_500_000_000, 4_000_000_000]
+    await models.update(registrar, "sim/scripted", {"display_name": "S"}, BY)
+    assert len(registrar.catalog.models[model].prices) == 2, "a change of something else leaves them"
+    await models.update(registrar, "sim/scripted", {"price": PRICE}, BY)
+    assert len(registrar.catalog.models[model].prices) == 1, "one without a day replaces all"
+    await models.update(registrar, "sim/scripted", {"price": None}, BY)
+    assert registrar.catalog.models[model].prices == ()
+
+
+@pytest.mark.parametrize(
+    ("price", "what"),
+    [
+        ({"unit": "gallon", "usd": 1}, "unknown unit 'gallon'"),
+        ({"unit": "minute"}, "needs usd"),
+        ({"unit": "minute", "usd": -1}, "0 or more"),
+        ({"unit": "minute", "usd": 1, "valid_from": "soon"}, "valid_from must be a date"),
+        ({"unit": "1M_tokens", "input": 1, "above": [{"tokens": 0.5, "input": 1}]}, "its own number of tokens"),
+        ({"unit": "1M_tokens", "inptu": 1}, "unknown field 'inptu'"),
+    ],
+)
+async def test_a_price_that_is_none_is_refused(registrar, price, what):
+    with pytest.raises(RequestError, match=what):
+        await models.create(registrar, {**MODEL, "price": price}, BY)

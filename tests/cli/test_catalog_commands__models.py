@@ -119,3 +119,30 @@ def test_a_name_may_hold_anything(run, real_gateway, db_provider):
     assert run("models", "add", "stt", name).exit_code == 0
     assert f"id\t{name}" in run("models", "show", name).stdout
     assert run("models", "rm", name, "--yes").exit_code == 0
+
+
+@pytest.mark.parametrize("where", ["real_gateway", "configured"])
+def test_the_price_of_a_model(run, request, where):
+    request.getfixturevalue(where)
+    request.getfixturevalue("db_provider")
+    assert run("models", "add", "stt", "dg/mine", "--price", "minute usd=0.006").exit_code == 0
+    dimensions = '{"unit": "minute", "usd": 0.003, "addons": {"keyterm": 0.0012}}'
+    assert run("models", "set", "dg/mine", "--price", dimensions, "--price-from", "2027-01-01").exit_code == 0
+    shown = json.loads(run("models", "show", "dg/mine", "--json").stdout)
+    assert shown["prices"] == ["0.006 per minute", "0.003 per minute; keyterm + 0.0012 per minute, since 2027-01-01"]
+    assert "price\t0.006 per minute" in run("models", "show", "dg/mine").stdout
+    assert run("models", "set", "dg/mine", "--price", "").exit_code == 0
+    assert json.loads(run("models", "show", "dg/mine", "--json").stdout)["prices"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        (("--price", "minute usd=cheap"), "--price is a unit and its amounts, such as"),
+        (("--price", '{"unit"'), "--price is not JSON"),
+        (("--price-from", "2027-01-01"), "--price-from is the first day of --price: give both"),
+    ],
+)
+def test_a_price_that_is_none(run, configured, db_provider, options, what):
+    result = run("models", "add", "stt", "dg/mine", *options)
+    assert (result.exit_code, what in result.stderr) == (2, True), result.stderr

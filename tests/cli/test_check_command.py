@@ -71,6 +71,28 @@ def test_models_without_a_price_are_named(check):
     assert rows["prices"] == ("warning", "known for 0 of 1 model; not for openai/never-heard-of")
 
 
+def test_a_mistyped_model_is_named_with_the_one_that_was_perhaps_meant(check):
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4o-mni]}\nserve: {port: 0}\n"
+    expected = "known for 0 of 1 model; not for openai/gpt-4o-mni (did you mean openai/gpt-4o-mini?)"
+    assert check(text)[0]["prices"] == ("warning", expected)
+
+
+def test_old_price_tables_are_named(check, monkeypatch):
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4o-mini]}\nserve: {port: 0}\n"
+    assert "price tables" not in check(text)[0]
+    monkeypatch.setattr("gw.telemetry.clock.SystemClock.now", lambda self: 20_779 * 86_400.0 + 91 * 86_400)
+    result, detail = check(text)[0]["price tables"]
+    assert (result, detail.split(" were")[0]) == ("warning", "the prices of openai")
+
+
+def test_a_table_of_ones_own_that_cannot_be_read_is_named(check, tmp_path):
+    (tmp_path / "prices").mkdir()
+    (tmp_path / "prices" / "openai.toml").write_text("[[rate]]\nmodel = 5\n")
+    text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4o]}\nserve: {port: 0}\n"
+    result, detail = check(text)[0]["prices"]
+    assert (result, "openai.toml: rate 1 (5)" in detail) == ("failed", True)
+
+
 def test_a_model_with_a_price_for_live_sessions_alone_is_not_unpriced(check):
     text = "providers: {deepgram: {api_key: k}}\nmodels: {stt: [deepgram/flux-general-en]}\nserve: {port: 0}\n"
     assert check(text)[0]["prices"] == ("ok", "known for 1 of 1 model")

@@ -96,6 +96,7 @@ export interface Shapes {
     display_name?: string | null;
     default_language?: string | null;
     default_voice?: string | null;
+    price?: Shapes["PriceBody"] | null;
   };
   CreateProject: {
     project_id: string;
@@ -304,6 +305,7 @@ export interface Shapes {
     free: boolean;
     rates: { [key: string]: number };
     price_source: string;
+    own_prices: string[];
   };
   ModelsPage: {
     models: Shapes["ModelRow"][];
@@ -368,6 +370,27 @@ export interface Shapes {
     stacks: string[];
     projects: string[];
     voices: string[];
+  };
+  PriceBody: {
+    unit: string;
+    usd?: number | null;
+    input?: number | null;
+    cached_input?: number | null;
+    cache_write?: number | null;
+    cache_write_long?: number | null;
+    output?: number | null;
+    input_audio?: number | null;
+    output_audio?: number | null;
+    per_second?: number | null;
+    per_search?: number | null;
+    per_request?: number | null;
+    min_seconds?: number | null;
+    step_seconds?: number | null;
+    above?: { [key: string]: number }[] | null;
+    tiers?: { [key: string]: { [key: string]: unknown } } | null;
+    regions?: { [key: string]: number } | null;
+    addons?: { [key: string]: number } | null;
+    valid_from?: string | null;
   };
   ProjectEntry: {
     id: string;
@@ -610,6 +633,7 @@ export interface Shapes {
     display_name?: string | null;
     default_language?: string | null;
     default_voice?: string | null;
+    price?: Shapes["PriceBody"] | null;
   };
   UpdateProject: {
     name?: string | null;
