@@ -132,6 +132,6 @@ async def test_a_reload_takes_over_the_price_tables_of_the_installation(tmp_path
         await gateway.reload(settings_of(tmp_path, text))
         assert gateway.book.price("openai", "brand-new", at_day=20_000).input_tokens == 10**9
         (folder / "openai.toml").write_text(rate.replace('"1"', "1"))
-        with pytest.raises(ConfigError, match="openai.toml: rate 1"):
+        with pytest.raises(ConfigError, match=r"openai\.toml: rate 1"):
             await gateway.reload(settings_of(tmp_path, text))
         assert gateway.book.price("openai", "brand-new", at_day=20_000).input_tokens == 10**9, "nothing has changed"

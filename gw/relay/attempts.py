@@ -154,12 +154,14 @@ class RequestContext(ABC, Generic[S, E]):
     def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
         return model.id, self.spec.modality, self.spec.stream, self.first_event
 
-    @staticmethod
-    def note_billed_options(call: PreparedCall[S], request: TranscribeRequest | ListenRequest) -> PreparedCall[S]:
-        """Note which options of a transcription its vendor bills on top."""
+    def note_billed_options(
+        self, call: PreparedCall[S], request: TranscribeRequest | ListenRequest
+    ) -> PreparedCall[S]:
+        """Note which options of a transcription the vendor of the latest attempt bills on top."""
         if (options := call.spec.billed_options) is not None:
             language = request.language or call.model.default_language
             call.addons = options(attrs.evolve(request, language=language), call.model.name)
+            self.meter.attempts[-1].addons = call.addons
         return call
 
     @abstractmethod

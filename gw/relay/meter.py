@@ -70,6 +70,7 @@ class Attempt(msgspec.Struct, eq=False):
     ended: float | None = None
     error: ProviderError | None = None
     called: bool = False
+    addons: tuple[str, ...] = ()  # options of the request that the vendor bills on top
     """Something was sent to the vendor, or may have been."""
     refused: bool = False
     """The model refused, in an answer."""
@@ -104,10 +105,8 @@ def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, liv
 
 
 def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False) -> Cost:
-    price = price_of(book, model, provider, day, live=live)
-    if provider.region and not usage.dimensions.region:
-        usage = usage.in_region(provider.region)
-    return book.cost(usage, price, local=provider.location == "local")
+    usage = usage.in_region(provider.region) if provider.region else usage
+    return book.cost(usage, price_of(book, model, provider, day, live=live), local=provider.location == "local")
 
 
 def total_cost(costs: Sequence[Cost]) -> Cost:
@@ -264,7 +263,7 @@ class Meter:
             )
         ]
         for attempt in unanswered:
-            sent = _sent([attempt])
+            sent = _sent([attempt]).with_addons(attempt.addons)
             cost = self.cost_of(sent, attempt.model, catalog.provider(attempt.model.provider))
             self.bill(attempt, sent, cost, Waste(units_of(self.modality, sent), cost.nusd))
         return _sent(unanswered)

@@ -84,7 +84,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
     def in_region(self, region: str) -> Usage:
-        """Return this usage of a request that was processed there."""
+        """Return this usage of a request that was processed there, unless it names another region itself."""
+        if self.dimensions.region:
+            return self
         return msgspec.structs.replace(self, dimensions=self.dimensions + Dimensions(region=region))
 
 

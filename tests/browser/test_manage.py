@@ -37,6 +37,16 @@ def test_a_provider_and_its_models(fresh, view):
     _row(page, "backup/gpt-5-mini").get_by_text("Small one").wait_for()
     assert fresh.ask("/v1/models/backup/gpt-5-mini")["display_name"] == "Small one"
 
+    page.get_by_role("button", name="Edit backup/gpt-5-mini").click()
+    dialog.get_by_label("Price in USD per").select_option("1M_tokens")
+    dialog.get_by_label("Input", exact=True).fill("0.3")
+    dialog.get_by_label("Output").fill("1.2")
+    dialog.get_by_label("From (UTC day)").fill("2026-01-01")
+    dialog.get_by_role("button", name="Save").click()
+    _row(page, "backup/gpt-5-mini").get_by_text("$0.30/M in").wait_for()
+    prices = ["input 0.3, output 1.2 per 1M tokens, since 2026-01-01"]
+    assert fresh.ask("/v1/models/backup/gpt-5-mini")["prices"] == prices
+
     page.get_by_role("link", name="Providers", exact=True).click()
     page.get_by_role("button", name="Edit backup").click()
     dialog.get_by_label("Address").fill("https://api.example.com/v1")

@@ -130,7 +130,7 @@ def test_a_newer_table_is_shown_and_stored(run, tmp_path):
     [
         ("nobody.toml", NEWER, 2, "must be named after a provider type: openai, "),
         ("openai.json", NEWER, 2, "must be named after a provider type"),
-        ("openai.toml", NEWER.replace('"2"', "2"), 1, "nothing was stored: openai.toml: rate 1 (gpt-4o): input must be a decimal in quotes"),
+        ("openai.toml", NEWER.replace('"2"', "2"), 1, "openai.toml: rate 1 (gpt-4o): input must be a decimal in quotes"),
     ],
 )
 def test_a_table_that_is_none_is_refused(run, tmp_path, name, text, exit_code, what):

@@ -46,6 +46,11 @@ class _Context:
     text: str = ""
 
 
+def credits_of(text: str, model: str) -> int:
+    """Return what the vendor bills: a credit per character, half of one with the flash and turbo models (its price list)."""
+    return -(-len(text) // 2) if "flash" in model or "turbo" in model else len(text)
+
+
 @attrs.define(kw_only=True)
 class FakeElevenLabs(LiveVendor):
     models: tuple[str, ...] = ("eleven_flash_v2_5", "scribe_v2")
@@ -93,7 +98,8 @@ class FakeElevenLabs(LiveVendor):
         await trio.sleep(self.first_token_after_s)
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
         if not timed:
-            await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", str(len(request.text))))
+            cost = str(credits_of(request.text, request.model))
+            await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", cost))
             await self.answer_speech(answer, pieces)
         elif entry.fields["form"] == "/with-timestamps":
             timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)]
