@@ -48,7 +48,8 @@ class UnknownRequestError(UnknownNameError, code="request_not_found", kind="requ
 
 class LoggedAttempt(Schema):
     """One upstream call, or a candidate that was skipped; then `detail` says why. Times count from the request's start.
-    `ignored_settings` are those of the request that this vendor did without. After several attempts each vendor that may
+    `ignored_settings` are those of the request that this vendor did without. `voice` is the one requested from it where that is
+    not the caller's ("" for its own default). After several attempts each vendor that may
     charge has its own part of the units and the cost, with a `pricing_source`; all are null or 0 for a single attempt, whose
     part is the request's."""
 
@@ -61,6 +62,7 @@ class LoggedAttempt(Schema):
     upstream_status: int | None
     detail: str
     ignored_settings: list[str]
+    voice: str | None
     input_units: float | None
     output_units: float | None
     cost_usd: float | None

@@ -106,7 +106,8 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
 
 
 ANSWER_HEADERS = (
-    "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Cost-USD", "X-GW-Vendor-Units", "Server-Timing",
+    "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Voice", "X-GW-Cost-USD", "X-GW-Vendor-Units",
+    "Server-Timing",
 )  # fmt: skip
 """Names of the headers that describe an answer: pages of `serve.cors_origins` may read them, docs/api.md lists them."""
 
@@ -125,6 +126,8 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     ]
     if ignored := answer.call.ignored_settings:
         headers.append((b"x-gw-ignored-settings", _header_text(", ".join(ignored))))
+    if voice := answer.voice:
+        headers.append((b"x-gw-voice", _header_text(voice)))
     record = meter.record
     if record is not None and record.cost_nusd is not None:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))

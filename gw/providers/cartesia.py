@@ -140,6 +140,7 @@ _SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
 
 SPEC = ProviderSpec(
     type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia",
+    default_voice=lambda model: None,
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     takes_own=_takes_own,

@@ -164,6 +164,7 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 
 SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
+    default_voice=deepgram_speak.default_voice,
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={
         "transcribe": {**_COMMON, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},

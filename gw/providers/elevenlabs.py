@@ -218,6 +218,7 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 
 SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
+    default_voice=lambda model: None,
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     health_path="/v1/user/subscription", key_headers=key_headers,

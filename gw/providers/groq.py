@@ -52,6 +52,11 @@ def _without_names(messages: msgspec.Raw) -> msgspec.Raw:
 chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
 
 
+def _default_voice(model: str) -> str | None:
+    """Return the first of the vendor's list for its English voices; it requires one."""
+    return "autumn" if model.endswith("orpheus-v1-english") else None
+
+
 def _speak_wav(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """Groq has no raw PCM; live speech takes its samples out of the WAV."""
     return _speak(attrs.evolve(request, format=AudioFormat(encoding="wav")), account)
@@ -59,7 +64,7 @@ def _speak_wav(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]
 
 def _speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """Groq refuses a speed other than 1, and knows no instructions."""
-    return openai_like.speak(attrs.evolve(request, speed=None, instructions=None), account)
+    return openai_like.speak(attrs.evolve(request, speed=None, instructions=None, custom_voice=False), account)
 
 
 def _takes_own(request: TranscribeRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
@@ -82,6 +87,7 @@ _SPEECH: Honours = {LANGUAGE: _speaks, SPEED: lambda request, account: request.s
 
 SPEC = ProviderSpec(
     type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
+    default_voice=_default_voice,
     abilities=frozenset({"stream", "tools", "vision"}),
     chat=chat, transcribe=partial(openai_like.transcribe, native=_FORMATS), speak=_speak, speak_live=by_sentence(_speak_wav),
     honours={"transcribe": _TRANSCRIBE, "speak": _SPEECH, "speak_live": _SPEECH}, takes_own=_takes_own,

@@ -40,7 +40,8 @@ async def speak(request: SpeakRequest, account: Account) -> AsyncIterator[SpeakS
             yield speech
         return
     try:
-        async with openai_like.speak(attrs.evolve(request, voice=request.voice or _DEFAULT_VOICE), account) as stream:
+        request = attrs.evolve(request, voice=request.voice or _DEFAULT_VOICE, custom_voice=False)
+        async with openai_like.speak(request, account) as stream:
             yield stream
     except ProviderRejected as error:
         if error.upstream_status == 400 and "voice" in error.detail.lower():
@@ -71,6 +72,7 @@ _SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
 
 SPEC = ProviderSpec(
     type="kokoro", base_url="http://127.0.0.1:8880/v1", dialect="openai",
+    default_voice=lambda model: _DEFAULT_VOICE, openai_voices=frozenset(_OPENAI_VOICES),
     speak=speak, speak_live=by_sentence(speak),
     honours={"speak": _SPEECH, "speak_live": _SPEECH}, takes_own=lambda request, account: False,
     check=check, engine_option="model_path", engine_needs=engine.NEEDS, engine_extra=engine.EXTRA,

@@ -17,8 +17,11 @@ import msgspec
 from gw.errors import ProviderRejected
 from gw.providers import openai_like
 from gw.providers.chat_call import ChatWire, chat_call
+from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Abortable, Account, ChatStream, Honours, ListenSession, ProviderSpec, bearer, rejected
+from gw.providers.spec import (
+    Abortable, Account, ChatStream, Honours, ListenSession, ProviderSpec, SpeakStream, bearer, rejected,
+)  # fmt: skip
 from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, PROMPT, SPEED
@@ -123,16 +126,25 @@ _LISTEN: Honours = {
 }  # fmt: skip
 _SPEECH: Honours = {LANGUAGE: True, SPEED: True, INSTRUCTIONS: True}
 
+
+def _speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
+    """Custom voices, whose ids begin with `voice_`, are objects, also where `voices` in gw.yaml names one."""
+    if request.voice.startswith("voice_") and account.origin.host == _HOST:
+        request = attrs.evolve(request, custom_voice=True)
+    return openai_like.speak(request, account)
+
+
 SPEC = ProviderSpec(
     type="openai", base_url="https://api.openai.com/v1", dialect="openai",
     more_chat_dialects=frozenset({openai_responses_request.DIALECT}),
+    default_voice=lambda model: "alloy",  # the API requires one; this is the first of its list
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),
     honours={
         "transcribe": openai_like.OPENAI_HONOURS, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH,
     },
     takes_own=_takes_own,
-    chat=chat, transcribe=openai_like.transcribe, listen=listen, speak=openai_like.speak,
-    speak_live=by_sentence(openai_like.speak),
+    chat=chat, transcribe=openai_like.transcribe, listen=listen, speak=_speak,
+    speak_live=by_sentence(_speak),
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     transports={"speak_live": "as speech, by sentence"},
     reported=frozenset({"chat", "transcribe", "listen"}),

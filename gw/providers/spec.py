@@ -235,6 +235,10 @@ class ProviderSpec:
     """Encodings `speak` can deliver; empty = no claim."""
     speak_rates_hz: frozenset[int] = frozenset()
     """Sample rates of raw and WAV speech it can deliver; empty = any. The relay converts to others."""
+    default_voice: Callable[[str], str | None] = lambda model: ""
+    """Voice of a model for requests without one: "" = the vendor chooses it, None = the vendor refuses such requests."""
+    openai_voices: frozenset[str] = frozenset()
+    """Names of OpenAI's voices that this vendor maps to voices of its own."""
     speak_live_formats: frozenset[str] = frozenset({"pcm_s16le"})
     listen_formats: frozenset[str] = frozenset({"pcm_s16le"})
     """Encodings `listen` takes; the relay converts others."""

@@ -29,12 +29,19 @@ class Catalog:
     keys: tuple[StoredKey, ...] = ()
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
     """Modality → model id → model, in the order of the configuration. One id may serve two modalities."""
+    voices_by_member: Mapping[tuple[str, str], Mapping[str, str]] = attrs.field(init=False, repr=False, eq=False)
+    """Provider id (or type) and its voice → the entry of `voices` that has it."""
     _by_alias: Mapping[tuple[Modality, str], Model] = attrs.field(init=False, repr=False, eq=False)
     _by_name: Mapping[tuple[Modality, str], tuple[Model, ...]] = attrs.field(init=False, repr=False, eq=False)
 
     @by_modality.default
     def _index(self) -> Mapping[Modality, Mapping[str, Model]]:
         return {m: {model.id: model for model in self.models.values() if model.modality == m} for m in MODALITIES}
+
+    @voices_by_member.default
+    def _member_index(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
+        entries = reversed(self.voices.values())  # the first entry that has a voice counts
+        return {(name, voice): entry for entry in entries for name, voice in entry.items()}
 
     @_by_alias.default
     def _alias_index(self) -> Mapping[tuple[Modality, str], Model]:
@@ -130,12 +137,6 @@ class Catalog:
         others = (models[m] for m in self._chain(model.modality, project) if m != model.id and m in models)
         return (model, *others)
 
-    def voice(self, alias: str, provider: Provider) -> str:
-        """Return the provider's voice for `alias`, by its id before its type; else `alias` itself."""
-        voices = self.voices.get(alias)
-        if voices is None:
-            return alias
-        return voices.get(provider.id) or voices.get(provider.type) or alias
 
 
 @attrs.define(eq=False)

@@ -78,6 +78,7 @@ class Attempt(msgspec.Struct, eq=False):
     """Units that it is sent, as far as they are known before an answer."""
     ignored_settings: tuple[str, ...] = ()
     """Settings, and later changes of settings, that the vendor did without."""
+    voice: str | None = None
     usage: Usage | None = None
     """Units that the vendor may charge for, with their cost and waste; None for a call that costs nothing (`Meter.bill`)."""
     measured: Usage | None = None
@@ -338,6 +339,7 @@ class Meter:
             detail=error.detail if isinstance(error, CandidateSkipped) else "",
             ignored_settings=attempt.ignored_settings,
             lost_s=attempt.lost_s or None,
+            voice=attempt.voice,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
 

@@ -53,6 +53,7 @@ from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.relay.voice_pace import VoicePace, VoicePaces
+from gw.relay.voices import changed_voice, voice_for
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
@@ -314,16 +315,16 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     def track_turn(self) -> None:
         self._relay.turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
-    def _voice(self, model: Model) -> str:
-        catalog = self.candidates.catalog
-        return catalog.voice(self._request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+    def changed_voice(self, model: Model) -> str | None:
+        return changed_voice(self.candidates, self._request, model)
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id
-        voice = self._voice(model)
+        voice = voice_for(self.candidates, request, model)
         fmt = provider_format(request.format, spec, provider, request.dialect)
         same = voice == request.voice and fmt is request.format
-        sent = request if same else attrs.evolve(request, voice=voice, format=fmt)
+        custom = request.custom_voice and voice == request.voice
+        sent = request if same else attrs.evolve(request, voice=voice, custom_voice=custom, format=fmt)
         return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s)
 
     def response_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> SpeechResponse:
@@ -336,7 +337,7 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     # ------------------------------------------------------------------ for its response: who goes on
 
     def pace_of(self, model: Model) -> VoicePace:
-        return self._relay.paces.of(model.id, self._voice(model), self._request.speed)
+        return self._relay.paces.of(model.id, voice_for(self.candidates, self._request, model), self._request.speed)
 
     def _untried(self) -> tuple[Model, ...]:
         answering = self.meter.answering  # one that was overtaken by it has not failed

@@ -49,6 +49,7 @@ class Response(Generic[S, E]):
     ) -> None:
         self.meter = meter
         self.call = opened.call
+        self.voice = opened.attempt.voice
         self.stream = opened.stream
         self.done = False
         self.vendor_figure = next((e.figure for e in opened.events if isinstance(e, VendorBilled)), None)

@@ -40,6 +40,7 @@ from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, skipped, slices
 from gw.relay.voice_pace import VoicePaces
+from gw.relay.voices import changed_voice, voice_for
 from gw.relay.waste import Playback, played_part
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, VendorBilled, WordTiming
@@ -207,18 +208,17 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             converter(fmt, request.format)
         except CannotConvert as error:
             raise skipped(error, account.provider_id, request.dialect) from None
-        voice = self._voice(model)
+        voice = voice_for(self.candidates, request, model)
         warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
 
-    def _voice(self, model: Model) -> str:
-        catalog = self.candidates.catalog
-        return catalog.voice(self.request.voice, catalog.provider(model.provider)) or model.default_voice or ""
+    def changed_voice(self, model: Model) -> str | None:
+        return changed_voice(self.candidates, self.request, model)
 
     def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
         if self.attempts:
             self.text.spoken = max(self.text.spoken, self.attempts[-1].progress.spoken())
-        pace = self._paces.of(call.model.id, self._voice(call.model), self.request.speed)
+        pace = self._paces.of(call.model.id, voice_for(self.candidates, self.request, call.model), self.request.speed)
         return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
 
     async def _use(self, attempt: SpeakingAttempt, session: SpeakSession, fail: Fail) -> None:

@@ -49,6 +49,8 @@ class SpeakRequest(_Settings):
     model: str
     text: str
     voice: str = ""
+    custom_voice: bool = False
+    """`voice` is the id of a custom voice of OpenAI's, which its API takes as an object."""
     format: AudioFormat
     want_events: bool = False
     """The caller requested events (OpenAI's `stream_format: sse`)."""

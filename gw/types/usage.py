@@ -144,6 +144,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Why a candidate was skipped."""
     ignored_settings: tuple[str, ...] = ()
     """Settings that this vendor did without, in the words of the caller's dialect."""
+    voice: str | None = None
+    """Voice that was requested from this vendor, "" for its own default; None = the one that the caller named."""
     input_tokens: int = 0
     cached_input_tokens: int = 0
     output_tokens: int = 0

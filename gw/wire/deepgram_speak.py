@@ -40,6 +40,7 @@ from gw.wire.vendor_errors import safe_code
 
 INTERRUPT = '{"type":"Interrupt"}'  # in place of CLEAR for Flux
 _FLUX = "flux"
+_FAMILIES = frozenset({"aura", "aura-2", _FLUX})
 _QUERY = "query:"  # prefix of the name of an `extra` member that came in the query; the others were in the body
 _COMMON = frozenset({"model", "encoding", "sample_rate", "container"})
 """Query fields that a request has in common terms."""
@@ -77,13 +78,18 @@ def voice_model(model: str, voice: str) -> str:
         return model
     if voice.startswith(f"{_FLUX}-" if is_flux(model) else "aura"):
         return voice
-    return f"{model}-{voice}-en" if model in ("aura", "aura-2", _FLUX) else model
+    return f"{model}-{voice}-en" if model in _FAMILIES else model
 
 
 def speaks(language: str | None, model: str, voice: str) -> bool:
     """Return whether a voice is of this language, which the end of its name says: `aura-2-celeste-es`."""
     last = voice_model(model, voice).rpartition("-")[2]
     return (language or "").partition("-")[0].lower() == (last if len(last) == 2 else "en")
+
+
+def default_voice(model: str) -> str | None:
+    """Return "" for a model whose name has a voice, None for a bare family."""
+    return None if model in _FAMILIES else ""
 
 
 def _path(model: str, pairs: list[tuple[str, str]]) -> str:

@@ -45,6 +45,11 @@ _LISTS = _OWN | {"languages[]"}
 _GRANULARITIES = frozenset({"timestamp_granularities", "timestamp_granularities[]"})
 _SPEECH_MEMBERS = frozenset({"model", "input", "voice", "response_format", "speed", "instructions", "stream_format"})
 
+VOICES = frozenset({
+    "alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse", "marin", "cedar",
+})  # fmt: skip
+"""OpenAI's fixed voices (openai-python 3.52.0, `speech_create_params`). Custom ones are objects: `{"id": …}`."""
+
 
 class _Voice(msgspec.Struct):
     id: str
@@ -84,6 +89,7 @@ def parse_speech(body: bytes) -> SpeakRequest:
     return SpeakRequest(
         model=speech.model or "", text=speech.input,
         voice=speech.voice.id if isinstance(speech.voice, _Voice) else speech.voice or "",
+        custom_voice=isinstance(speech.voice, _Voice),
         format=AudioFormat(encoding=encoding, sample_rate_hz=rate or _RATES.get(encoding, 0)), speed=speech.speed,
         instructions=speech.instructions, want_events=speech.stream_format == "sse",
         extra=(extra := {name: raw for name, raw in fields.items() if name not in _SPEECH_MEMBERS}),
@@ -95,7 +101,8 @@ def speech_body(request: SpeakRequest, model: str, voice: str) -> bytes:
     """Return the body for an upstream of this dialect; with unknown members only if the caller speaks it too."""
     encoding = request.format.encoding
     body = present(
-        model=model, input=request.text, voice=voice, response_format=_WIRE_FORMATS.get(encoding, encoding),
+        model=model, input=request.text, voice={"id": voice} if request.custom_voice else voice,
+        response_format=_WIRE_FORMATS.get(encoding, encoding),
         speed=request.speed, instructions=request.instructions, stream_format="sse" if request.want_events else None,
     )
     extra = request.extra if request.dialect == "openai" else {}

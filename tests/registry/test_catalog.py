@@ -122,15 +122,6 @@ def test_candidates():
     assert full.candidates(TONES[0], PLAIN) == (TONES[0],)
 
 
-def test_voices():
-    full = catalog(voices={"alloy": {"openai": "alloy", "eu": "verse", "kokoro": "am_adam"}})
-    assert full.voice("alloy", full.providers["openai"]) == "alloy"
-    assert full.voice("alloy", full.providers["eu"]) == "verse", "the id goes before the type"
-    assert full.voice("alloy", Provider(id="k2", type="kokoro", location="local")) == "am_adam"
-    assert full.voice("alloy", full.providers["sim"]) == "alloy"
-    assert full.voice("custom-voice", full.providers["sim"]) == "custom-voice"
-
-
 def test_configured():
     cloud = Provider(id="p", type="openai", location="cloud")
     assert not cloud.configured

@@ -6,6 +6,7 @@ import pytest
 
 from gw.config.parse import demo_settings, parse
 from gw.registry.merge import accent_of, build, merge
+from gw.registry.voices import voice_of
 from gw.types.entities import Model, Project, StoredChain, StoredKey, StoredProvider
 from gw.types.secret import Secret
 
@@ -74,7 +75,8 @@ def test_the_demo_resolves_its_default_models():
     assert [catalog.resolve("", m, default).id for m in ("stt", "llm", "tts")] == ["sim/tone", "sim/echo", "sim/tone"]
     flaky = catalog.resolve("sim/flaky", "llm", default)
     assert [m.id for m in catalog.candidates(flaky, default)] == ["sim/flaky", "sim/echo"]
-    assert catalog.voice("alloy", catalog.provider("sim")) == "tone"
+    model = catalog.resolve("", "tts", default)
+    assert voice_of(catalog, "alloy", model, model) == "tone"
     assert attrs.evolve(catalog) == catalog
 
 

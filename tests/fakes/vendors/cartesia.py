@@ -75,6 +75,9 @@ class FakeCartesia(LiveVendor):
     async def _bytes(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = cartesia_speak.parse_body(body, events=False)
         entry.fields = json_of(body) | {"text": request.text, "voice": request.voice}
+        if self.voices is not None and request.voice not in self.voices:
+            await answer.error(404, "voice_not_found", "Voice not found")  # cartesia 4.2.0: `NotFoundError`
+            return
         await trio.sleep(self.first_token_after_s)
         await answer.start(CONTENT_TYPES[request.format.encoding])
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
@@ -114,6 +117,10 @@ class FakeCartesia(LiveVendor):
             decoded = cartesia_speak.parse_frame(frame)
             if isinstance(decoded, CancelContext):
                 contexts[decoded.context] = None
+                continue
+            peer.entry.fields["voice"] = decoded.request.voice
+            if self.voices is not None and decoded.request.voice not in self.voices:
+                await peer.send(cartesia_speak.error_frame(404, "voice_not_found", "Voice not found", decoded.context, "r"))
                 continue
             fault = _fault(decoded, contexts)
             if fault:

@@ -95,6 +95,10 @@ class FakeElevenLabs(LiveVendor):
         timed = entry.fields["form"].endswith("with-timestamps")
         request = elevenlabs_speak.parse(entry.fields["voice"], entry.fields["query"].encode(), body, timings=timed)
         entry.fields |= json_of(body)
+        if self.voices is not None and request.voice not in self.voices:
+            # elevenlabs-docs, pull request 1317 (July 2025): 404, before that 400 (elevenlabs-python, issue 454)
+            await answer.error(404, "voice_not_found", f"A voice with the voice_id {request.voice} was not found.")
+            return
         await trio.sleep(self.first_token_after_s)
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
         if not timed:

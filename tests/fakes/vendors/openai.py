@@ -196,6 +196,10 @@ class FakeOpenAI(ScriptedVendor):
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = openai_audio.parse_speech(body)
         entry.fields = json_of(body)
+        if self.voices is not None and request.voice not in self.voices and not request.custom_voice:
+            # openai-node, issue 1284: 400 `invalid_request_error`; Kokoro-FastAPI answers 400 as well
+            await answer.error(400, "invalid_value", f"Invalid value: '{request.voice}'. Supported values are: {self.voices}")
+            return
         audio = self.speech_pcm if isinstance(self.speech_pcm, bytes) else self.speech_pcm(request)
         if self.empty:
             audio = b""

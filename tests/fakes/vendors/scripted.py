@@ -56,6 +56,9 @@ class ScriptedVendor:
     """Any other is answered 401; empty = not checked."""
     models: tuple[str, ...] = ("model-x",)
 
+    voices: frozenset[str] | None = None
+    """Voices of the account; the vendor refuses any other. None = not checked."""
+
     status: int | list[int] = 200
     """Of every answer, or of the next ones in turn, one taken per request; then 200."""
     headers: list[tuple[str, str]] = attrs.field(factory=list)

@@ -1,0 +1,27 @@
+"""The voice that a candidate is asked for; a candidate without one is skipped."""
+
+from __future__ import annotations
+
+from gw.errors import CandidateSkipped
+from gw.registry import voices
+from gw.registry.catalog import Model
+from gw.relay.candidates import Candidates
+from gw.types.speech_settings import VOICE, word_of
+from gw.types.tts import SpeakLiveRequest, SpeakRequest
+
+
+def voice_for(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, model: Model) -> str:
+    """Return the voice to request, "" for the vendor's own default. Raise CandidateSkipped where a voice is needed."""
+    voice = voices.voice_of(candidates.catalog, request.voice, model, candidates.models[0])
+    if voice is None:
+        known = f"the voice {request.voice!r}" if request.voice else "a request without a voice"
+        detail = f"{model.id} has no voice for {known}: set its default_voice, or map the voice in voices"
+        settings = (word_of(VOICE, request.dialect),)
+        raise CandidateSkipped(provider=model.provider, reason="missing_ability", detail=detail, settings=settings)
+    return voice
+
+
+def changed_voice(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, model: Model) -> str | None:
+    """Return the voice that the record names: None where it is the requested one."""
+    voice = voice_for(candidates, request, model)
+    return None if voice == request.voice else voice
