@@ -26,6 +26,7 @@ from gw.pricing.rate_tables import own_folder, successor
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
+from gw.registry.voice_choice import gaps
 from gw.store.lock import holder
 from gw.store.sqlite import open_reader
 from gw.telemetry.clock import SystemClock
@@ -56,7 +57,8 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), *_prices(catalog, settings)]
+    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), *_voices(catalog)]
+    findings += _prices(catalog, settings)
     findings += [_database(settings), _address(settings)]
     if online:
         findings += trio.run(_test_providers, catalog)
@@ -90,6 +92,12 @@ def _providers(catalog: Catalog) -> Iterator[Finding]:
             yield Finding(subject, "warning", provider.key_error or "no API key: its models are passed over")
         else:
             yield Finding(subject, "ok", provider.base_url or provider.type)
+
+
+def _voices(catalog: Catalog) -> Iterator[Finding]:
+    """Find candidates of chains that have no voice for some requests."""
+    for gap in gaps(catalog):
+        yield Finding(f"chain {gap.chain}", "warning", gap.sentence())
 
 
 def _retired(catalog: Catalog) -> Iterator[Finding]:

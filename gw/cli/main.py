@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
+    "voices": ("gw.cli.voices", "Show the voices of every model that speaks."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare the gateway's records with a vendor's usage export, model by model."),
     "db": ("gw.cli.database", "Back up, upgrade or measure the database."),

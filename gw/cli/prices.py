@@ -184,7 +184,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
     no price.
     """
     settings = load(None)
-    catalog = trio.run(_catalog, settings)
+    catalog = trio.run(configured_catalog, settings)
     prices = prices_of(catalog, settings)
     aside(f"read from {origin(settings)}")
     print_entries(prices, prices, {name: name for name in _PRICE_FIELDS}, as_json=as_json)
@@ -214,7 +214,7 @@ def unpriced_of(prices: Iterable[Mapping[str, str]]) -> list[str]:
     return [price["model"] + (f" (did you mean {price['similar']}?)" if price["similar"] else "") for price in unpriced]
 
 
-async def _catalog(settings: Settings) -> Catalog:
+async def configured_catalog(settings: Settings) -> Catalog:
     """Return the configured models and those of the database, if there is one."""
     path = settings.cost_tracking.db_path
     if not path.exists():

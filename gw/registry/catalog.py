@@ -40,7 +40,7 @@ class Catalog:
 
     @voices_by_member.default
     def _member_index(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
-        entries = reversed(self.voices.values())  # the first entry that has a voice counts
+        entries = reversed(list(self.voices.values()))  # the first entry that has a voice counts
         return {(name, voice): entry for entry in entries for name, voice in entry.items()}
 
     @_by_alias.default

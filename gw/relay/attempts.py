@@ -164,10 +164,6 @@ class RequestContext(ABC, Generic[S, E]):
             self.meter.attempts[-1].addons = call.addons
         return call
 
-    def changed_voice(self, model: Model) -> str | None:
-        """Return the voice of a model that speaks, if it is not the requested one."""
-        return None
-
     @abstractmethod
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[S]: ...
 
@@ -216,7 +212,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         try:
             self._call = call = request.prepare(model, now)
             attempt.ignored_settings = call.ignored_settings
-            attempt.voice = request.changed_voice(model)
+            attempt.voice = call.voice
         except ProviderError as skipped:
             attempt.ended, attempt.error = now, skipped
             raise

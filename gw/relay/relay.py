@@ -42,6 +42,7 @@ from gw.relay import transcoding, usage_counters
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.audio_supply import PATIENCE_S
+from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.honoured import unsupported
@@ -53,7 +54,6 @@ from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.relay.voice_pace import VoicePace, VoicePaces
-from gw.relay.voices import changed_voice, voice_for
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
@@ -315,8 +315,8 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     def track_turn(self) -> None:
         self._relay.turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
-    def changed_voice(self, model: Model) -> str | None:
-        return changed_voice(self.candidates, self._request, model)
+    def prepare(self, model: Model, now: float) -> PreparedCall[SpeakStream]:
+        return note_voice(super().prepare(model, now), self.candidates, self._request)
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id

@@ -32,6 +32,7 @@ from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, AudioLength
+from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
@@ -40,7 +41,6 @@ from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, skipped, slices
 from gw.relay.voice_pace import VoicePaces
-from gw.relay.voices import changed_voice, voice_for
 from gw.relay.waste import Playback, played_part
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, VendorBilled, WordTiming
@@ -212,8 +212,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
         return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
 
-    def changed_voice(self, model: Model) -> str | None:
-        return changed_voice(self.candidates, self.request, model)
+    def prepare(self, model: Model, now: float) -> PreparedCall[SpeakSession]:
+        return note_voice(super().prepare(model, now), self.candidates, self.request)
 
     def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
         if self.attempts:

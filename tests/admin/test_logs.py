@@ -56,6 +56,7 @@ async def test_a_log_record_has_every_field(gateway):
                 "upstream_status": None,
                 "detail": "",
                 "ignored_settings": [],
+                "voice": None,
                 "input_units": None,
                 "output_units": None,
                 "cost_usd": None,

@@ -6,7 +6,7 @@ import pytest
 
 from gw.config.parse import demo_settings, parse
 from gw.registry.merge import accent_of, build, merge
-from gw.registry.voices import voice_of
+from gw.registry.voice_choice import voice_of
 from gw.types.entities import Model, Project, StoredChain, StoredKey, StoredProvider
 from gw.types.secret import Secret
 

@@ -250,6 +250,7 @@ export interface Shapes {
     upstream_status: number | null;
     detail: string;
     ignored_settings: string[];
+    voice: string | null;
     input_units: number | null;
     output_units: number | null;
     cost_usd: number | null;

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from gw.errors import CandidateSkipped
-from gw.registry import voices
+from gw.registry import voice_choice
 from gw.registry.catalog import Model
-from gw.relay.candidates import Candidates
+from gw.relay.candidates import Candidates, PreparedCall
 from gw.types.speech_settings import VOICE, word_of
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
+
+S = TypeVar("S")
 
 
 def voice_for(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, model: Model) -> str:
     """Return the voice to request, "" for the vendor's own default. Raise CandidateSkipped where a voice is needed."""
-    voice = voices.voice_of(candidates.catalog, request.voice, model, candidates.models[0])
+    voice = voice_choice.voice_of(candidates.catalog, request.voice, model, candidates.models[0])
     if voice is None:
         known = f"the voice {request.voice!r}" if request.voice else "a request without a voice"
         detail = f"{model.id} has no voice for {known}: set its default_voice, or map the voice in voices"
@@ -21,7 +25,10 @@ def voice_for(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, 
     return voice
 
 
-def changed_voice(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, model: Model) -> str | None:
-    """Return the voice that the record names: None where it is the requested one."""
-    voice = voice_for(candidates, request, model)
-    return None if voice == request.voice else voice
+def note_voice(
+    call: PreparedCall[S], candidates: Candidates, request: SpeakRequest | SpeakLiveRequest
+) -> PreparedCall[S]:
+    """Note the voice of a call, unless it is the requested one."""
+    voice = voice_for(candidates, request, call.model)
+    call.voice = None if voice == request.voice else voice
+    return call

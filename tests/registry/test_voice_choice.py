@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.registry.voices import Gap, gaps, voice_of
+from gw.registry.voice_choice import Gap, gaps, voice_of
 from gw.types.entities import Project
 
 PROVIDERS = {"openai": "openai", "eu": "openai", "groq": "groq", "deepgram": "deepgram", "cartesia": "cartesia",

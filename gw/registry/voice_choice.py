@@ -41,6 +41,11 @@ def default_voice(catalog: Catalog, model: Model) -> str | None:
     return spec_of(provider.type).default_voice(model.name)
 
 
+def mapped_voice(catalog: Catalog, alias: str, model: Model) -> str:
+    """Return the voice that `voices` has for an alias and the provider of a model; "" without one."""
+    return _mapped(catalog.voices.get(alias, _UNMAPPED), catalog.provider(model.provider))
+
+
 def _entry(catalog: Catalog, name: str, provider: Provider) -> Mapping[str, str]:
     """Return the entry of `voices` under this name, else the one in which it is the voice of this provider."""
     found = catalog.voices.get(name) or catalog.voices_by_member.get((provider.id, name))
