@@ -338,8 +338,7 @@ class Meter:
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
             detail=error.detail if isinstance(error, CandidateSkipped) else "",
             ignored_settings=attempt.ignored_settings,
-            lost_s=attempt.lost_s or None,
-            voice=attempt.voice,
+            lost_s=attempt.lost_s or None, voice=attempt.voice,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
 
