@@ -20,8 +20,16 @@ from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import (
-    Abortable, Account, ChatStream, Honours, ListenSession, ProviderSpec, SpeakStream, bearer, rejected,
-)  # fmt: skip
+    Abortable,
+    Account,
+    ChatStream,
+    Honours,
+    ListenSession,
+    ProviderSpec,
+    SpeakStream,
+    bearer,
+    rejected,
+)
 from gw.providers.ws_session import open_listen_socket
 from gw.types.llm import ChatRequest
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, PROMPT, SPEED

@@ -336,8 +336,7 @@ class Meter:
             ttfb_ms=None if ready_at is None else _ms(ready_at - started),
             error_code=error.code if error else None,
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
-            detail=error.detail if isinstance(error, CandidateSkipped) else "",
-            ignored_settings=attempt.ignored_settings,
+            detail=error.detail if isinstance(error, CandidateSkipped) else "", ignored_settings=attempt.ignored_settings,
             lost_s=attempt.lost_s or None, voice=attempt.voice,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
