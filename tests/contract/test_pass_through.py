@@ -44,7 +44,10 @@ MODELS = {
     "stt": ["openai/stt", "groq/stt", "deepgram/nova-3", "deepgram/flux-general-en", "elevenlabs/scribe_v2", "cartesia/ink-2",
             "cartesia/ink-whisper", "assemblyai/universal-3-6-pro"],
     "llm": ["openai/llm", "groq/llm", "anthropic/llm"],
-    "tts": ["openai/tts", "groq/tts", "deepgram/aura-2-thalia-en", "elevenlabs/eleven_flash_v2_5", "cartesia/sonic-3"],
+    "tts": {
+        "openai/tts": {}, "groq/tts": {}, "deepgram/aura-2-thalia-en": {}, "cartesia/sonic-3": {},
+        "elevenlabs/eleven_flash_v2_5": {"default_voice": "alloy"},  # the readers name this voice to every vendor
+    },
 }  # fmt: skip
 
 
@@ -110,7 +113,7 @@ HTTP: list[tuple[str, str, tuple[bytes, str], list[bytes]]] = [
     ("openai", "/v1/audio/speech", as_json(model="openai/tts", input=TEXT, voice="alloy"), [IN_BODY]),
     ("openai", "/v1/audio/transcriptions", as_form("openai/stt"), [IN_FORM]),
     ("groq", "/openai/v1/chat/completions", as_json(model="groq/llm", messages=ASKED), [IN_BODY]),
-    ("groq", "/openai/v1/audio/speech", as_json(model="groq/tts", input=TEXT, voice="alloy", response_format="wav"), [IN_BODY]),
+    ("groq", "/openai/v1/audio/speech", as_json(model="groq/tts", input=TEXT, voice="autumn", response_format="wav"), [IN_BODY]),
     ("groq", "/openai/v1/audio/transcriptions", as_form("groq/stt"), [IN_FORM]),
     ("anthropic", "/v1/messages", as_json(model="llm", max_tokens=9, messages=ASKED), [IN_BODY]),
     ("anthropic", "/v1/messages", as_json(model="llm", max_tokens=9, messages=ASKED, stream=True), [IN_BODY]),
