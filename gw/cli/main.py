@@ -42,7 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
     "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),
-    "prices": ("gw.cli.prices", "Show the price tables, or check that every model has a price."),
+    "prices": ("gw.cli.prices", "Show or update the price tables, or check that every model has a price."),
     "voices": ("gw.cli.voices", "Show the voices of every model that speaks."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare the gateway's records with a vendor's usage export, model by model."),

@@ -31,7 +31,7 @@ from gw.types.stt import (
     VendorFrame,
 )
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Usage
+from gw.types.usage import Usage, VendorFigure
 from gw.wire import deepgram_listen, g711, wav
 from tests.fakes.golden import golden
 from tests.fakes.hosting import hosted
@@ -173,8 +173,9 @@ async def test_speech_is_billed_as_the_vendor_says(nursery, autojump_clock):
     rig = Rig(nursery, "aura-2-thalia-en")
     async with deepgram.speak(SpeakRequest(model="m", text=TEXT, format=PCM_24K, speed=1.1), rig.account) as stream:
         events = await remainder(stream)
-    assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="vendor"))
-    pcm = b"".join(event.data for event in events[:-1])
+    figure = VendorFigure(amount=len(TEXT), unit="characters")
+    assert events[-1] == SpeakEnd(usage=Usage(characters=len(TEXT), source="vendor", vendor_figure=figure))
+    pcm = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     assert [done.text for done in fsk.decode(pcm, 24_000)] == [TEXT]
     assert rig.query == {
         "model": "aura-2-thalia-en", "encoding": "linear16", "sample_rate": "24000", "container": "none", "speed": "1.1"
@@ -533,7 +534,8 @@ async def test_flux_speaks_at_its_own_path(nursery, autojump_clock):
     sound = b"".join(event.data for event in events if isinstance(event, AudioChunk))
     assert [done.text for done in fsk.decode(sound, 24_000)] == ["Hello there. ", "Bye."]
     assert sum(isinstance(event, Flushed) for event in events) == 1
-    assert events[-1].usage == Usage(characters=17, source="vendor")
+    figure = VendorFigure(amount=17, unit="characters")
+    assert events[-1].usage == Usage(characters=17, source="vendor", vendor_figure=figure)
     assert rig.fake.ledger[0].path == "/v2/speak"
     assert rig.query == {"model": "flux-alexis-en", "encoding": "linear16", "sample_rate": "24000", "mip_opt_out": "true"}
     await rig.check_nothing_left()
