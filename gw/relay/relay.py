@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
@@ -181,23 +181,29 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
         self.in_flight.requests += 1
         try:
             self.planner.admit(meter, self.spec, self.candidates)
-            if len(models) > 1 and self.is_hedged():
-                waiting = deque(models)
-                self._open = attempts = HedgedAttempts(
-                    self, _taken_from(waiting), self.hedge_after_s, lambda: bool(waiting) and self.may_hedge(waiting[0])
-                )
-                opened = await attempts.__aenter__()
-            else:
-                opened = await try_in_turn(models, self._try)
+            opened = await self._first_ready(models)
         except BaseException as error:
-            if self.refusal is None or not isinstance(error, ProviderRefused):
-                self._end(error)
-                raise
-            opened, self.refusal = self.refused_answer(self.refusal), None
-            self._open = nullcontext(opened)
+            self._end(error)
+            raise
         meter.answered_by(opened.attempt)
         self._response = response = self.response_for(opened)
         return response
+
+    async def _first_ready(self, models: Sequence[Model]) -> OpenAttempt[S, E]:
+        try:
+            if len(models) < 2 or not self.is_hedged():
+                return await try_in_turn(models, self._try)
+            waiting = deque(models)
+            self._open = attempts = HedgedAttempts(
+                self, _taken_from(waiting), self.hedge_after_s, lambda: bool(waiting) and self.may_hedge(waiting[0])
+            )
+            return await attempts.__aenter__()
+        except ProviderRefused:
+            if self.refusal is None:
+                raise
+            opened, self.refusal = self.refused_answer(self.refusal), None
+            self._open = nullcontext(opened)
+            return opened
 
     def response_for(self, opened: OpenAttempt[S, E]) -> Response[S, E]:
         counter, catalog = self.counter_for(opened), self.candidates.catalog
