@@ -57,7 +57,6 @@ _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
     (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
-    (openai_responses.SOCKET_DIALECT, openai_responses.SOCKETS, (_ROOT, "/openai")),
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
     (deepgram.SOCKET_DIALECT, deepgram.SOCKETS, (_ROOT, "/deepgram")),
     (cartesia.SOCKET_DIALECT, cartesia.SOCKETS, (_ROOT, "/cartesia")),

@@ -17,7 +17,6 @@ import msgspec
 from gw.dialects import http_handler
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
 from gw.dialects.request_io import send_response
-from gw.dialects.websocket import SocketDialect, SocketHandler
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer
@@ -38,14 +37,6 @@ class UnknownResponse(GwError, status=404, code="response_not_found"):
     @property
     def message(self) -> str:
         return f"Response with id '{self.id[:100]}' not found{self.where}."
-
-
-class NotOffered(GwError, status=404, code="not_offered"):
-    """A part of the API that is not offered here."""
-
-    @property
-    def message(self) -> str:
-        return "the WebSocket mode of the Responses API is not offered: send POST /v1/responses, with `stream` for events"
 
 
 class _Stored(msgspec.Struct, frozen=True):
@@ -157,19 +148,10 @@ async def _input_items(responses: StoredResponses, exchange: HttpExchange) -> No
     await send_response(exchange.send, 200, JSON, msgspec.json.encode(page), exchange.id_headers)
 
 
-async def _absent(_: object) -> None:
-    raise NotOffered
-
-
 def routes(responses: StoredResponses) -> Routes:
     return {
         ("POST", "/v1/responses"): partial(_create, responses),
-        ("GET", "/v1/responses"): _absent,
         ("GET", "/v1/responses/{response_id}"): partial(_retrieve, responses),
         ("DELETE", "/v1/responses/{response_id}"): partial(_delete, responses),
         ("GET", "/v1/responses/{response_id}/input_items"): partial(_input_items, responses),
     }
-
-
-SOCKET_DIALECT = SocketDialect(name="openai")
-SOCKETS: dict[str, SocketHandler] = {"/v1/responses": _absent}

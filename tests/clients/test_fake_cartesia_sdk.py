@@ -60,7 +60,7 @@ async def test_speech(client, fake):
     info = wav.parse(audio)
     assert info is not None
     assert " ".join(done.text for done in fsk.decode(audio[info.data_offset :], 16_000)) == TEXT
-    assert fake.ledger[0].fields == {"text": TEXT, "voice": "a-voice"}
+    assert {"text": TEXT, "voice": "a-voice"}.items() <= fake.ledger[0].fields.items()
 
 
 async def test_events_with_word_times(client):
@@ -87,7 +87,8 @@ async def test_contexts_with_flushes_and_word_times(client):
     ]  # fmt: skip
     (flushed,) = [event for event in events if event.type == "flush_done"]
     assert flushed.flush_id == 1
-    assert [event.type for event in events][-2:] == ["timestamps", "done"]
+    kinds = [event.type for event in events]
+    assert ("timestamps" in kinds, kinds[-1]) == (True, "done")
 
 
 async def test_a_cancelled_context_and_the_next(client):

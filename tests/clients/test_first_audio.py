@@ -143,7 +143,7 @@ async def test_the_first_frame_of_speech_that_is_compressed(encoding, tmp_path):
                 assert response.status == 200
                 assert await response.receive_some()
                 assert not dripping.overtaken
-                dripping.heard.set()
+                dripping.received.set()
                 while await response.receive_some():
                     pass
     assert dripping.overtaken

@@ -62,8 +62,12 @@ def test_speech_and_its_transcription(run, who):
     assert printed["contentType"] == "audio/pcm"
     pcm = base64.b64decode(printed["pcm"])
     assert printed["pieces"] > 1
-    assert printed["text"] == printed["verbose"]["text"] == printed["streamed"] == TEXT
-    assert printed["verbose"]["duration"] == pytest.approx(len(pcm) / 48_000, abs=0.001)
+    assert printed["text"] == printed["streamed"] == TEXT
+    if who == "own":  # gpt-4o-transcribe knows no times, and OpenAI refuses this form for it
+        assert printed["verbose"] == {"refused": 400}
+    else:
+        assert printed["verbose"]["text"] == TEXT
+        assert printed["verbose"]["duration"] == pytest.approx(len(pcm) / 48_000, abs=0.001)
     assert spoken_text(pcm, 24_000) == TEXT
 
 

@@ -10,11 +10,13 @@ import pytest
 import trio
 
 from gw.errors import ProviderRejected
+from gw.net.http1 import Origin
 from gw.net.ws import open_ws
 from gw.types.usage import BASE_RATE
 from tests.fakes.golden import golden
 from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
 from tests.fakes.net import Handler, ServerSide
+from tests.fakes.running import open_running
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.openai import FakeOpenAI
 
@@ -252,12 +254,11 @@ async def test_the_oldest_is_forgotten_when_the_memory_is_full(tmp_path, autojum
 # ---- what is absent
 
 
-async def test_the_websocket_mode_is_absent(tmp_path, autojump_clock):
-    async with open_plane(CONFIG, tmp_path) as plane:
+async def test_the_websocket_mode_is_absent(tmp_path):
+    async with open_running(tmp_path) as running:
         with pytest.raises(ProviderRejected) as caught:
-            async with open_ws("client", GATEWAY, b"/v1/responses", headers=[], connect=plane.client.connect):
+            async with open_ws("client", Origin.parse(running.url), b"/v1/responses", headers=[]):
                 pass
         assert caught.value.upstream_status == 404
-        reply = await get(plane, "/v1/responses")
-        assert (reply.status, reply.error["code"]) == (404, "not_offered")
-        assert "WebSocket" in reply.error["message"]
+        reply = await running.get("/v1/responses")
+        assert (reply.status, reply.headers["allow"]) == (405, "POST")

@@ -14,7 +14,9 @@ const pcm = Buffer.concat(pieces);
 const wav = Buffer.from(await (await speak("wav")).arrayBuffer());
 const file = () => toFile(wav, "speech.wav", { type: "audio/wav" });
 const transcript = await client.audio.transcriptions.create({ model, file: await file() });
-const verbose = await client.audio.transcriptions.create({ model, file: await file(), response_format: "verbose_json" });
+const verbose = await client.audio.transcriptions
+  .create({ model, file: await file(), response_format: "verbose_json" })
+  .catch((error) => ({ refused: error.status }));
 
 let streamed = null;
 for await (const event of await client.audio.transcriptions.create({ model, file: await file(), stream: true })) {
@@ -27,7 +29,7 @@ console.log(
     pcm: pcm.toString("base64"),
     pieces: pieces.length,
     text: transcript.text,
-    verbose: { text: verbose.text, duration: verbose.duration },
+    verbose: { text: verbose.text, duration: verbose.duration, refused: verbose.refused },
     streamed,
   }),
 );
