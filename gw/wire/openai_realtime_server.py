@@ -161,6 +161,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         self._last_item: str | None = None
         self._awaited: deque[str] = deque()  # items committed by the client that have no transcript yet
         self._buffered_s = self._committed_s = self._received_s = 0.0
+        self._appended = False  # audio has come since the client's last commit
 
     def opening(self) -> Sequence[Frame]:
         return (self._about("session.created"),)
@@ -179,12 +180,16 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
                 data = decode_audio(message.audio or "")
                 length_s = self._format.seconds(len(data))
                 self._buffered_s += length_s
+                self._appended = True
                 self._received_s += length_s
                 return (Audio(data),)
             case "session.update" | "transcription_session.update":
                 self._update(message.session)
                 return (DirectReply(self._about("session.updated")),)
             case "input_audio_buffer.commit":
+                appended, self._appended = self._appended, False
+                if not self._buffered_s and appended and self._input.get("turn_detection") is None:
+                    return ()  # the words came before the commit, and their audio was committed with them
                 if not self._buffered_s:
                     raise EventRefused(what="the input audio buffer is empty", event_code=COMMIT_EMPTY)
                 item, self._item = self._open_item(self._committed_s), ""
