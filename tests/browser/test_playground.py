@@ -31,18 +31,28 @@ def _card(page, name):
     return page.get_by_role("region", name=name, exact=True)
 
 
-def test_a_spoken_question_gets_a_spoken_answer(demo, view, voice_file):
-    seen = view(demo, arguments=_microphone(voice_file))
-    page = seen.open("/playground")
+def _record_and_ask(page):
+    """Record the fake microphone, run a whole turn and return whether the recording could be transcribed.
+
+    Chromium's fake microphone plays in real time and skips samples when the machine is busy; a tone with a gap in it is
+    refused by the demo engine.
+    """
     listen = _card(page, "Listen")
     listen.get_by_role("button", name="Microphone").click()
     listen.get_by_role("button", name="Stop").wait_for()
-    page.wait_for_timeout(3_500)  # the microphone plays in real time
+    page.wait_for_timeout(3_500)
     listen.get_by_role("button", name="Stop").click()
     listen.get_by_text("microphone.wav").wait_for()
-    page.get_by_label("llm model").select_option("sim/echo")
     page.get_by_role("button", name="Full turn").click()
-    page.locator("audio").wait_for()
+    page.locator("audio").or_(listen.get_by_role("alert")).wait_for()
+    return listen.get_by_role("alert").count() == 0
+
+
+def test_a_spoken_question_gets_a_spoken_answer(demo, view, voice_file):
+    seen = view(demo, arguments=_microphone(voice_file), allowed="502 (Bad Gateway)")
+    page = seen.open("/playground")
+    page.get_by_label("llm model").select_option("sim/echo")
+    assert any(_record_and_ask(page) for _ in range(3))
     assert page.locator("[data-said]").input_value() == SAID
     assert page.locator("[data-answer]").input_value() != ""
     page.locator("[data-cost]").nth(2).wait_for()
