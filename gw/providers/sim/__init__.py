@@ -12,6 +12,7 @@ from gw.providers.sim.stt import listen, transcribe
 from gw.providers.sim.tts import speak, speak_live
 from gw.providers.spec import CALLS, Honours, ProviderSpec
 from gw.types.speech_settings import (
+    DIARIZE,
     KEYTERMS,
     LANGUAGE,
     NO_STORE,
@@ -33,12 +34,11 @@ SPEC = ProviderSpec(
     honours={
         "transcribe": {
             NO_STORE: True, LANGUAGE: True, KEYTERMS: True, PROMPT: True, TRANSLATE: True, WORD_TIMESTAMPS: True,
-            SEGMENT_TIMESTAMPS: True, TEMPERATURE: True,
-            RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json",
+            SEGMENT_TIMESTAMPS: True, TEMPERATURE: True, DIARIZE: True, RESPONSE_FORMAT: True,
         },
-        "listen": {NO_STORE: True, LANGUAGE: True, KEYTERMS: True, PROMPT: True},
+        "listen": {NO_STORE: True, LANGUAGE: True, KEYTERMS: True, PROMPT: True, DIARIZE: True},
         "speak": _SPEECH, "speak_live": _SPEECH,
-    },  # tones are read exactly, so hints have nothing to improve
+    },  # tones are read exactly, so hints have nothing to improve; they are one voice, so all words have one speaker
     health_path="", needs_address=False,
     speak_formats=frozenset({"pcm_s16le", "wav", "mulaw", "alaw"}),
     transports=dict.fromkeys(CALLS, "inside gw"),

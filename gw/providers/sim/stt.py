@@ -57,7 +57,7 @@ class _Transcription:
             if isinstance(event, fsk.Done):
                 if self._request.stream:
                     self._deltas.extend(tokens((" " if self._finals else "") + event.text))
-                self._finals.append(tone_audio.final(event))
+                self._finals.append(tone_audio.final(event, tone_audio.speaker_of(self._request)))
 
     def _transcript(self) -> Transcript:
         finals = tuple(self._finals)
@@ -126,6 +126,7 @@ class _ListenSession(SimSession[bytes]):
         super().__init__(call, _AUDIO_PIECES)
         self.pace = stt.ListenPace()
         self._interims = request.interim_results
+        self._speaker = tone_audio.speaker_of(request)
         self._slicer = tone_audio.PcmSlicer(request.format)
         self._decoder = fsk.ToneDecoder(request.format.sample_rate_hz)
         self._slices: deque[bytes] = deque()
@@ -166,10 +167,11 @@ class _ListenSession(SimSession[bytes]):
                 case fsk.Started():
                     events.append(stt.SpeechStarted(at_s=event.at_s))
                 case fsk.Partial() if self._interims:
-                    words = tone_audio.words(event.text, event.start_s)
-                    events.append(stt.Interim(text=event.text, start_s=event.start_s, end_s=event.end_s, words=words))
+                    who, start_s = self._speaker, max(event.start_s, 0.0)
+                    words = tone_audio.words(event.text, start_s, who)
+                    events.append(stt.Interim(text=event.text, start_s=start_s, end_s=event.end_s, words=words, speaker=who))
                 case fsk.Done():
-                    events += [tone_audio.final(event), stt.UtteranceEnd(at_s=event.end_s)]
+                    events += [tone_audio.final(event, self._speaker), stt.UtteranceEnd(at_s=event.end_s)]
                 case fsk.ToneLost():
                     events.append(stt.UtteranceEnd(at_s=event.at_s))
         if events:

@@ -9,7 +9,7 @@ import attrs
 
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
-from gw.types.stt import Final, Word
+from gw.types.stt import Final, ListenRequest, TranscribeRequest, Word
 from gw.wire import g711, wav
 
 HEADER_BYTES = 64 * 1024  # a WAV whose samples begin later than this is not read
@@ -124,14 +124,20 @@ def _in_wav(pieces: Iterator[bytes], header: bytes) -> Iterator[bytes]:
     yield from pieces
 
 
-def words(text: str, start_s: float) -> tuple[Word, ...]:
+def words(text: str, start_s: float, speaker: str | None = None) -> tuple[Word, ...]:
     """Return the words of an utterance that began at `start_s`, with their times."""
     return tuple(
-        Word(text=word, start_s=round(start_s + begin, 3), end_s=round(start_s + end, 3), confidence=1.0)
+        Word(text=word, start_s=round(start_s + begin, 3), end_s=round(start_s + end, 3), confidence=1.0, speaker=speaker)
         for word, begin, end in fsk.word_spans(text)
     )
 
 
-def final(done: fsk.Done) -> Final:
-    spans = words(done.text, done.start_s)
-    return Final(text=done.text, start_s=done.start_s, end_s=done.end_s, words=spans, confidence=1.0)
+def speaker_of(request: TranscribeRequest | ListenRequest) -> str | None:
+    """Return the speaker to name in the transcript: the tone voice is one voice, so all words have the same."""
+    return "0" if request.diarize else None
+
+
+def final(done: fsk.Done, speaker: str | None) -> Final:
+    start_s = max(done.start_s, 0.0)  # the decoder places the first tone to the nearest window
+    spans = words(done.text, start_s, speaker)
+    return Final(text=done.text, start_s=start_s, end_s=done.end_s, words=spans, confidence=1.0, speaker=speaker)

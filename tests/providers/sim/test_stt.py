@@ -67,6 +67,13 @@ async def test_the_transcript_has_times_and_usage():
     assert transcript.language == "en"
 
 
+async def test_speakers_are_named_when_wanted_and_no_time_is_before_the_recording():
+    for diarize, speaker in ((False, None), (True, "0")):
+        transcript = (await transcribe(recording(PCM), diarize=diarize))[-1]
+        assert {word.speaker for word in transcript.words} == {segment.speaker for segment in transcript.segments} == {speaker}
+        assert transcript.segments[0].start_s == 0
+
+
 async def test_streamed_words_come_before_the_transcript():
     pcm = PCM + b"".join(fsk.encode("And you?", 16_000))
     events = await transcribe(recording(pcm), stream=True)
@@ -166,6 +173,14 @@ async def test_a_live_utterance():
     assert [w.text for w in final.words] == TEXT.split()
     assert utterance_end == UtteranceEnd(at_s=final.end_s)
     assert end == ListenEnd(usage=Usage(audio_seconds=0.5 + fsk.duration_s(TEXT), source="vendor"))
+
+
+async def test_live_speakers_are_named_when_wanted():
+    async with listen(diarize=True) as session:
+        events = await recognized(session, PCM)
+    pieces = [event for event in events if isinstance(event, Interim | Final)]
+    assert {word.speaker for piece in pieces for word in piece.words} == {piece.speaker for piece in pieces} == {"0"}
+    assert min(piece.start_s for piece in pieces) == 0
 
 
 async def test_no_interims_when_none_are_wanted():
