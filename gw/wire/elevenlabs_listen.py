@@ -15,6 +15,10 @@ always asks for timestamps, since only they show which audio a transcript covers
 the session, and the client does not know what the vendor's voice activity detection (`vad`) has just committed. So it sends
 silence before a commit of its own, which is subtracted from the times again.
 
+Of a session with `entity_redaction`, only `redacted_transcript` is redacted, and it has both texts (`_RealtimeSharedOptions` and
+`RedactedTranscript`, elevenlabs 2.78.0). So a client that redacts reads no other text, takes the times from the transcript that
+it belongs to, and passes no such frame on; the server sends the redacted text in all of them.
+
 There is no last frame, and answers to the vendor's own commits may follow that to the client's. The session has ended when a
 commit of silence was answered, or when another one was and the vendor then stays silent (`may_end`; the caller has the clock).
 """
@@ -23,12 +27,14 @@ from __future__ import annotations
 
 import math
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec.structs import replace
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
 from gw.types import stt
@@ -45,6 +51,7 @@ from gw.wire.transcripts import speaker_id, transcribed, unknown
 from gw.wire.vendor_errors import as_rejection, elevenlabs_session_error
 
 TIMED = "committed_transcript_with_timestamps"
+REDACTED = "redacted_transcript"
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
 
 
@@ -85,6 +92,7 @@ class _Message(msgspec.Struct, gc=False):
     text: str | None = None
     language_code: str | None = None
     words: list[ScribeWord] | None = None
+    redacted_text: str | None = None
     error: str | None = None
 
 
@@ -137,7 +145,8 @@ class ElevenListenClient:
         self._provider = provider
         self._secrets = tuple(secrets)
         self._format = request.format
-        self._keep_raw = request.dialect == "elevenlabs"
+        self._redactor = _Redactor() if request.redact else None
+        self._keep_raw = request.dialect == "elevenlabs" and self._redactor is None
         self._vad = own.get("commit_strategy", "manual") != "manual" or request.dialect != "elevenlabs"
         self._timed = _wants_times(request) or own.get("include_language_detection", "").lower() == "true"
         self._half_sample = b""
@@ -199,6 +208,8 @@ class ElevenListenClient:
             raise as_rejection(error, kind) if kind in _REFUSALS else error
         raw = frame_text(frame) if self._keep_raw else None
         text = (message.text or "").strip()
+        if self._redactor is not None and text:
+            return self._redacted(self._redactor, message, text)
         if kind == "partial_transcript" and text:
             end_s = self._session_time(self._sent_s)
             return [Interim(text=text, start_s=self._final_s, end_s=end_s, raw=raw)]
@@ -222,6 +233,18 @@ class ElevenListenClient:
         self._final_s = max(self._final_s, final.end_s)
         return [final, UtteranceEnd(at_s=final.end_s)]
 
+    def _redacted(self, redactor: _Redactor, message: _Message, text: str) -> list[ListenEvent]:
+        """Return a transcript when both its redacted text and its times are known."""
+        if message.message_type == REDACTED:
+            redactor.redacted.append((message.redacted_text or "").strip())
+        elif message.message_type == (TIMED if self._timed else "committed_transcript"):
+            redactor.committed += [event for event in self._committed(message, text, None) if isinstance(event, Final)]
+            self.may_end = False  # its redacted text is to come
+        events: list[ListenEvent] = list(redactor.complete())
+        if events and not redactor.committed:
+            self.may_end = self._finishing
+        return events
+
     def _word(self, word: ScribeWord) -> stt.Word:
         start_s = self._session_time(word.start)
         end_s = max(start_s, self._session_time(word.end))
@@ -231,6 +254,21 @@ class ElevenListenClient:
         """Return the end of the session, when nothing more comes."""
         self.ended = True
         return [ListenEnd()]
+
+
+class _Redactor:
+    """Joins redacted texts, which come without times, with the transcripts that they replace, in their order."""
+
+    def __init__(self) -> None:
+        self.redacted: deque[str] = deque()
+        self.committed: deque[Final] = deque()
+
+    def complete(self) -> Iterator[Final | UtteranceEnd]:
+        """Yield the transcripts of which both are known. Their words are left out: they are not redacted."""
+        while self.redacted and self.committed:
+            committed, text = self.committed.popleft(), self.redacted.popleft()
+            yield replace(committed, text=text, words=())
+            yield UtteranceEnd(at_s=committed.end_s)
 
 
 # ---- server
@@ -325,6 +363,8 @@ class ElevenListenServer(ListenProtocol):
             language = final.language or self._options.request.language or "und"
             words_json = [word_object(word) for word in words]
             frames.append(_frame(TIMED, text=final.text, language_code=language, words=words_json))
+        if self._options.request.redact and final.text:
+            frames.append(_frame(REDACTED, text=final.text, redacted_text=final.text))
         return frames
 
     def _silence(self) -> Sequence[Frame]:

@@ -179,7 +179,7 @@ LIVE: dict[str, tuple[talkers.Talker, Sequence[Row]]] = {
         (
             Row("language", [("language_code", "de")]),
             Row("key terms", [("keyterms", "Acme")]),
-            Row("redaction", [("entity_redaction", "pci")]),
+            Row("redaction", [("entity_redaction", "pci")], _redacted),
             Row("no storage (`enable_logging=false`)", [("enable_logging", "false")]),
         ),
     ),
@@ -390,7 +390,8 @@ A change of settings in the middle of a live session (such as `Configure`) that 
 
 What a model can do decides, where models of a vendor differ: these tables use the models named last on this page.
 Redaction is translated to entities that cover at least what was asked; AssemblyAI redacts final transcripts only, so its
-interim results are held back, and ElevenLabs redacts recordings only.
+interim results are held back. ElevenLabs redacts recordings; live, it sends redacted transcripts beside others that are not, of
+which an app with its own protocol gets the redacted ones only.
 """
 
 

@@ -185,3 +185,39 @@ async def test_what_closing_a_context_stops(query, flush, wait_s, again, spoken,
         await ws.send(as_json(context_id="d", close_context=True))
         frames = await receive_until(ws, "isFinal", True)
         assert {frame["contextId"] for frame in frames if frame.get("audio")} == {"d"}
+
+
+@pytest.mark.parametrize("strategy", ["vad", "manual"])
+@pytest.mark.parametrize("timed", ["true", "false"])
+async def test_a_caller_who_redacts_is_sent_no_unredacted_text(strategy, timed, plane, vendor):
+    """The vendor sends redacted transcripts beside events that stay unredacted, and both texts in one frame."""
+    vendor.private = "two"
+    asked = f"model_id=own/scribe_v2&commit_strategy={strategy}&include_timestamps={timed}&entity_redaction=pii"
+    target = f"/v1/speech-to-text/realtime?{asked}".encode()
+    async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
+        await ws.send(ELEVENLABS.audio(speech(["one two three"], 16_000, 0.5)))
+        await ws.send(as_json(message_type="input_audio_chunk", audio_base_64="", commit=True))
+        frames = await receive_until(ws, "message_type", "redacted_transcript")
+    assert "entity_redaction=pii" in vendor.ledger[0].fields["query"]
+    assert "two" not in str(frames)
+    texts = [
+        frame["text"] for frame in frames if frame["message_type"].startswith("committed_transcript") and frame["text"]
+    ]
+    assert texts == ["one [REDACTED] three"] * (2 if timed == "true" else 1)
+    assert frames[-1]["redacted_text"] == "one [REDACTED] three"
+
+
+async def test_the_transcripts_of_a_caller_who_redacts_are_redacted_after_a_failover(tmp_path, vendor, autojump_clock):
+    """The next vendor redacts too, and its transcripts are those that the app waits for."""
+    vendor.private, vendor.stalls_after = "two", 2
+    other = FakeDeepgram(api_key="k", private="two")
+    async with open_plane(CONFIG + "fallbacks: {stt: [own/scribe_v2, other/nova-3]}\n", tmp_path) as plane:
+        plane.net.hosts["own.test", 80] = hosted(vendor)
+        plane.net.hosts["other.test", 80] = hosted(other)
+        target = b"/v1/speech-to-text/realtime?model_id=own/scribe_v2&commit_strategy=vad&entity_redaction=pii"
+        async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
+            for _ in range(2):
+                await ws.send(ELEVENLABS.audio(speech(["one two three"], 16_000, 1.0)))
+            frames = await receive_until(ws, "message_type", "redacted_transcript")
+    assert "redact=pii" in other.ledger[0].fields["query"]
+    assert frames[-1]["redacted_text"] == "one [REDACTED] three"

@@ -16,7 +16,7 @@ from gw.types.stt import Final, Interim
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.live_messages import Audio, Control, TtsCommand
-from tests.fakes.vendors.heard import heard, refused
+from tests.fakes.vendors.heard import REDACTED, heard, refused
 from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
@@ -185,6 +185,7 @@ class FakeElevenLabs(LiveVendor):
 
     async def _listen(self, peer: Peer) -> None:
         requested = elevenlabs_listen.parse_query(peer.query)
+        redacts, requested = bool(requested.request.redact), self._unredacted(requested)
         server, listener = elevenlabs_listen.ElevenListenServer(requested, session_id="s"), self.make_listener(requested.request.format)
         by_ear = dict(requested.request.options).get("commit_strategy") == "vad"
         acquired: list[Final] = []
@@ -201,8 +202,26 @@ class FakeElevenLabs(LiveVendor):
                 events = [event for event in events if isinstance(event, Interim)]
             await trio.sleep(self.speech_gap_s if any(isinstance(event, Final) for event in events) else 0)
             await peer.send(*server.encode(events))
+            committed = [event for event in events if isinstance(event, Final)]
             if commit:
                 text = " ".join(final.text for final in acquired)
                 end_s = max((final.end_s for final in acquired), default=0.0)
-                await peer.send(*(server.encode([Final(text=text, end_s=end_s)]) if acquired else server.committed(Final(text=""))))
+                committed = [Final(text=text, end_s=end_s)] if acquired else []
+                await peer.send(*(server.encode(committed) if acquired else server.committed(Final(text=""))))
                 acquired.clear()
+            if redacts:
+                await peer.send(*(self._redacted(final.text) for final in committed))
+
+    @staticmethod
+    def _unredacted(requested: elevenlabs_listen.ScribeOptions) -> elevenlabs_listen.ScribeOptions:
+        """Return the request as our own server would answer it unredacted."""
+        return msgspec.structs.replace(requested, request=attrs.evolve(requested.request, redact=()))
+
+    def _redacted(self, text: str) -> str:
+        """Return the event beside the others, which stay unredacted (elevenlabs 2.78.0: `_RealtimeSharedOptions`).
+
+        It has both texts (`RedactedTranscript`).
+        """
+        redacted = text.replace(self.private, REDACTED) if self.private else text
+        frame = {"message_type": "redacted_transcript", "text": text, "redacted_text": redacted}
+        return msgspec.json.encode(frame).decode()
