@@ -42,10 +42,18 @@ def needs_library(source: AudioFormat, target: AudioFormat) -> bool:
 
 
 def require(source: AudioFormat, target: AudioFormat) -> None:
-    """Raise CannotConvert if `converter` would for lack of the library, without loading it."""
-    same = source.encoding == target.encoding and not target.sample_rate_hz
-    if not same and needs_library(source, target) and find_spec("av") is None:
+    """Raise CannotConvert if `converter` would: for lack of the library, without loading it, or for a bit rate that is none."""
+    if not _is_same(source, target) and target.is_named_mp3:
+        rate = target.sample_rate_hz or source.sample_rate_hz
+        Mp3Encoder(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate or _INTERMEDIATE_HZ), rate, target.kbit_per_s)
+    if not _is_same(source, target) and needs_library(source, target) and find_spec("av") is None:
         raise CannotConvert(_failure(source, target), EXTRA)
+
+
+def _is_same(source: AudioFormat, target: AudioFormat) -> bool:
+    if source == target:
+        return True
+    return source.encoding == target.encoding and not (target.sample_rate_hz or target.kbit_per_s)
 
 
 def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
@@ -54,13 +62,13 @@ def converter(source: AudioFormat, target: AudioFormat) -> Converter | None:
     The rate of a compressed target is that of the source unless it names one. Raises CannotConvert, naming the extra if that
     would help; so does feeding audio of another kind.
     """
-    if source == target or (source.encoding == target.encoding and not target.sample_rate_hz):
+    if _is_same(source, target):
         return None
     rate = target.sample_rate_hz or source.sample_rate_hz or _INTERMEDIATE_HZ
     pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate, channels=target.channels)
     if target.encoding == "mp3":
         pcm = msgspec.structs.replace(pcm, sample_rate_hz=source.sample_rate_hz or rate)
-        return _Chain(_to_samples(source, pcm), Mp3Encoder(pcm, target.sample_rate_hz))
+        return _Chain(_to_samples(source, pcm), Mp3Encoder(pcm, target.sample_rate_hz, target.kbit_per_s))
     if target.encoding in _ENCODERS:
         av = library(_failure(source, target))
         return _Chain(_to_samples(source, pcm), _Encoder(av, pcm, target))

@@ -223,7 +223,7 @@ SPEC = ProviderSpec(
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     health_path="/v1/user/subscription", key_headers=key_headers,
     speak_formats=_RAW | {"mp3", "opus", "ogg"},
-    speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"},
+    speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"}, makes_mp3=elevenlabs_speak.makes_mp3,
     listen_formats=frozenset({"pcm_s16le"}), listen_rates_hz=elevenlabs_listen.RATES_HZ,
     reported=frozenset({"transcribe"}), billed_options=billed_options,
 )

@@ -235,6 +235,8 @@ class ProviderSpec:
     """Encodings `speak` can deliver; empty = no claim."""
     speak_rates_hz: frozenset[int] = frozenset()
     """Sample rates of raw and WAV speech it can deliver; empty = any. The relay converts to others."""
+    makes_mp3: Callable[[AudioFormat], bool] = lambda fmt: False
+    """Whether `speak` can deliver MP3 of exactly this sample rate and bit rate, where the caller named one."""
     default_voice: Callable[[str], str | None] = lambda model: ""
     """Voice of a model for requests without one: "" = the vendor chooses it, None = the vendor refuses such requests."""
     openai_voices: frozenset[str] = frozenset()

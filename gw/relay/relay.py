@@ -331,7 +331,8 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         same = voice == request.voice and fmt is request.format
         custom = request.custom_voice and voice == request.voice
         sent = request if same else attrs.evolve(request, voice=voice, custom_voice=custom, format=fmt)
-        return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s)
+        goes_on = self._sent_rate_hz is not None
+        return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s, goes_on=goes_on)
 
     def response_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> SpeechResponse:
         catalog = self.candidates.catalog

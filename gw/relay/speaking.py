@@ -39,7 +39,7 @@ from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
 from gw.relay.meter import Attempt
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
-from gw.relay.transcoding import SPEAK_HZ, live_format, skipped, slices
+from gw.relay.transcoding import SPEAK_HZ, live_format, live_formats, skipped, slices
 from gw.relay.voice_pace import VoicePaces
 from gw.relay.waste import Playback, played_part
 from gw.types.stt import VendorFrame
@@ -203,7 +203,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakSession]:
         call, request = offered(spec.speak_live, account), self.request
-        fmt = live_format(request.format, spec.speak_live_formats, spec.speak_rates_hz, SPEAK_HZ)
+        fmt = live_format(request.format, live_formats(request.format, spec), spec.speak_rates_hz, SPEAK_HZ)
         try:
             converter(fmt, request.format)
         except CannotConvert as error:

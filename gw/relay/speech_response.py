@@ -27,6 +27,7 @@ from gw.relay.candidates import PreparedCall
 from gw.relay.meter import Attempt, Meter
 from gw.relay.response import Response
 from gw.relay.speech_progress import SpeechProgress, SpokenText
+from gw.relay.transcoding import FRAMED
 from gw.relay.usage_counters import SpeakCounter
 from gw.relay.voice_pace import VoicePace
 from gw.relay.waste import Playback, played_part, waste_of
@@ -35,19 +36,23 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.types.usage import Cost, Usage, total_usage
 from gw.wire import wav
+from gw.wire.containers import frames
 
 _RAW: Final = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
-_FRAMED: Final = frozenset({"mp3", "aac"})
-"""Compressed formats that are a row of frames, so that two streams can be joined."""
+_HEAD_BYTES: Final = 4_096  # kept of a stream: they have the header of a WAV, or the first frame
 
 
 def format_to_go_on(sent: AudioFormat, head: bytes) -> AudioFormat | None:
     """Return the format in which another provider can continue a stream; None if none can.
 
-    `head`: the beginning of the stream. Samples follow the header of a WAV, unless that has promised their number.
+    `head`: the beginning of the stream. Samples follow the header of a WAV, unless that has promised their number; frames
+    have to be like the first.
     """
-    if sent.encoding in _RAW or sent.encoding in _FRAMED:
+    if sent.encoding in _RAW:
         return sent
+    if sent.encoding in FRAMED:
+        first = frames.format_of(head)
+        return None if first is None else msgspec.structs.replace(first, kbit_per_s=sent.kbit_per_s)
     info = wav.parse(head) if sent.encoding == "wav" else None
     if info is None or info.data_bytes is not None or info.format.encoding not in ("wav", "pcm_s16le"):
         return None
@@ -94,7 +99,8 @@ class _Part:
         """Note events that are passed on; return by how many seconds of audio."""
         for event in events:
             if isinstance(event, AudioChunk):
-                self.head = self.head or event.data
+                if len(self.head) < _HEAD_BYTES:
+                    self.head += event.data[:_HEAD_BYTES]
                 self.tail = event.data
                 self.bytes += len(event.data)
             elif isinstance(event, WordTiming):

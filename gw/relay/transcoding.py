@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 
+import msgspec
 import trio
 
 from gw.codecs.compressed import converter, needs_library, require
@@ -18,6 +19,7 @@ from gw.providers.spec import ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.speech_settings import AUDIO_FORMAT, word_of
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent
+from gw.wire.containers import frames
 from gw.wire.convert import CannotConvert, Converter
 
 _SOURCES: tuple[Encoding, ...] = (
@@ -31,6 +33,9 @@ FIRST_S = 0.02
 """A second of speech takes some 50 ms to convert: so much of the first piece is converted alone, and goes out first."""
 LEAST_S = 0.25
 """Once it speaks, a provider that sends less sound than this in the longest silence it is allowed has failed."""
+FRAMED = frozenset({"mp3", "aac"})
+"""Compressed formats that are a row of frames, so that two streams can be joined."""
+_MAX_HEAD_BYTES = 64 * 1024  # of a tag before the first frame, such as one with a picture
 _FEWEST_BYTES_PER_S = 750  # lowest rate of compressed speech
 AT_ONCE_S = 0.1  # speech converted in one go, before other requests get a turn
 
@@ -42,14 +47,15 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str, dialect
     where the conversion takes a library that is not installed.
     """
     formats, rates = spec.speak_formats, spec.speak_rates_hz
-    known = not formats or fmt.encoding in formats
+    known = not formats or (fmt.encoding in formats and (not fmt.is_named_mp3 or spec.makes_mp3(fmt)))
     fits = not rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in rates or fmt.encoding not in _RAW
     if known and fits:
         return fmt
     encoding = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
     if encoding is None:
         return fmt
-    rate = _nearest_rate(rates, fmt.sample_rate_hz or SPEAK_HZ) if encoding in _RAW else 0
+    wanted_hz = fmt.sample_rate_hz if fmt.encoding in _RAW else 0  # the encoder converts the rate itself
+    rate = _nearest_rate(rates, wanted_hz or SPEAK_HZ) if encoding in _RAW else 0
     source = AudioFormat(encoding=encoding, sample_rate_hz=rate)
     try:
         require(source, fmt)
@@ -74,12 +80,25 @@ def live_format(
     fits = not rates_hz or fmt.sample_rate_hz in rates_hz
     if fmt.encoding in formats and (fits or not fmt.bytes_per_second):
         return fmt
-    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, fmt.sample_rate_hz or usual_hz))
+    wanted_hz = fmt.sample_rate_hz if fmt.bytes_per_second else 0
+    return AudioFormat(encoding="pcm_s16le", sample_rate_hz=_nearest_rate(rates_hz, wanted_hz or usual_hz))
+
+
+def live_formats(fmt: AudioFormat, spec: ProviderSpec) -> frozenset[str]:
+    """Return the encodings of a type's live speech, without MP3 where it does not have the rates of `fmt`."""
+    if fmt.is_named_mp3 and not spec.makes_mp3(fmt):
+        return spec.speak_live_formats - {"mp3"}
+    return spec.speak_live_formats
 
 
 def continues(fmt: AudioFormat, sent: AudioFormat) -> bool:
-    """Return whether audio in `fmt` can follow audio in the format `sent`: samples have to be the same."""
-    return fmt == sent if sent.encoding in _RAW else fmt.encoding == sent.encoding
+    """Return whether audio in `fmt` can follow audio in the format `sent`.
+
+    A player goes by the first frame, so sample rate and channels have to stay. The bit rate of frames may change.
+    """
+    if sent.encoding in _RAW:
+        return fmt == sent
+    return (fmt.encoding, fmt.sample_rate_hz, fmt.channels) == (sent.encoding, sent.sample_rate_hz, sent.channels)
 
 
 def _nearest_rate(rates_hz: frozenset[int], wanted_hz: int) -> int:
@@ -88,18 +107,23 @@ def _nearest_rate(rates_hz: frozenset[int], wanted_hz: int) -> int:
 
 
 class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
-    """A call whose stream is in `fmt` where that can be converted. `idle_s`: the longest silence once it speaks."""
+    """A call whose stream is in `fmt` where that can be converted. `idle_s`: the longest silence once it speaks.
 
-    __slots__ = ("_call", "_fmt", "_idle_s", "_provider", "abort")
+    `goes_on`: it continues a stream of `fmt`, so the frames that come are read to see if they are of the same kind.
+    """
+
+    __slots__ = ("_call", "_fmt", "_goes_on", "_idle_s", "_provider", "abort")
 
     def __init__(
-        self, call: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float
-    ) -> None:
+        self, call: AbstractAsyncContextManager[SpeakStream], fmt: AudioFormat, provider: str, *, idle_s: float,
+        goes_on: bool = False,
+    ) -> None:  # fmt: skip
         self.abort: Callable[[], None] | None = getattr(call, "abort", None)
         self._call = call
         self._fmt = fmt
         self._provider = provider
         self._idle_s = idle_s
+        self._goes_on = goes_on
 
     @property
     def began(self) -> bool:
@@ -109,9 +133,10 @@ class TranscodedCall(AbstractAsyncContextManager[SpeakStream]):
         stream = await self._call.__aenter__()
         steady = _SteadyStream(stream, self._provider, self._idle_s)
         sent, fmt = stream.format, self._fmt
-        if sent.encoding == fmt.encoding and fmt.encoding not in _RAW and not fmt.sample_rate_hz:
-            return steady  # compressed as requested, at the rate it carries itself: no piece can change that
-        return _TranscodedStream(steady, self._fmt, self._provider)
+        as_requested = sent == fmt or not (fmt.sample_rate_hz or fmt.kbit_per_s)
+        if sent.encoding == fmt.encoding and fmt.encoding not in _RAW and as_requested and not self._goes_on:
+            return steady  # compressed, perhaps at the rate it carries itself: no piece can change that
+        return _TranscodedStream(steady, self._fmt, self._provider, goes_on=self._goes_on)
 
     def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -165,14 +190,16 @@ def slices(data: bytes, fmt: AudioFormat, *, first: bool) -> Iterator[bytes]:
 
 
 class _TranscodedStream:
-    """Chooses the conversion at the first piece: only then is the rate of a WAV known."""
+    """Chooses the conversion at the first piece, or at the first frame: only then is the rate of a WAV or an MP3 known."""
 
-    def __init__(self, stream: SpeakStream, fmt: AudioFormat, provider: str) -> None:
+    def __init__(self, stream: SpeakStream, fmt: AudioFormat, provider: str, *, goes_on: bool) -> None:
         self.format = stream.format
         self._stream = stream
         self._fmt = fmt
         self._provider = provider
+        self._goes_on = goes_on
         self._chosen = False
+        self._held: list[SpeakEvent] = []  # events before there is enough to choose by
         self._in_thread = False
         self._converter: Converter | None = None
         self._pending: list[SpeakEvent] = []  # events to be converted, the last first
@@ -185,8 +212,15 @@ class _TranscodedStream:
                 await trio.lowlevel.checkpoint()
             else:
                 events = await self._stream.receive()
-                if not self._chosen and any(isinstance(event, AudioChunk) for event in events):
-                    await self._choose_converter()
+                if not self._chosen:
+                    events = self._held + events
+                    head = b"".join(event.data for event in events if isinstance(event, AudioChunk))
+                    if head and self._needs_more(head) and not isinstance(events[-1], SpeakEnd):
+                        self._held = events
+                        continue
+                    if head:
+                        await self._choose_converter(head)
+                    self._held = []
                 if self._converter is None:
                     return events
                 self._pending = self._slice(events)[::-1]
@@ -204,9 +238,24 @@ class _TranscodedStream:
                 out.append(event)
         return out
 
-    async def _choose_converter(self) -> None:
+    def _needs_more(self, head: bytes) -> bool:
+        return self._is_framed() and len(head) < _MAX_HEAD_BYTES and frames.format_of(head) is None
+
+    def _is_framed(self) -> bool:
+        """Return whether the audio comes as frames of the encoding that is wanted, which show their own rate."""
+        return self._stream.format.encoding == self._fmt.encoding and self._fmt.encoding in FRAMED
+
+    async def _choose_converter(self, head: bytes) -> None:
         self._chosen = True
         sent = self._stream.format
+        if self._is_framed():
+            sent = frames.format_of(head) or sent
+            same_rate = sent.sample_rate_hz == (self._fmt.sample_rate_hz or sent.sample_rate_hz)
+            if same_rate and (sent.channels == self._fmt.channels or not self._goes_on):
+                self.format = msgspec.structs.replace(
+                    self._fmt, sample_rate_hz=sent.sample_rate_hz, channels=sent.channels
+                )
+                return
         self._in_thread = needs_library(sent, self._fmt)
         try:
             if self._in_thread:

@@ -18,6 +18,13 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
     encoding: Encoding
     sample_rate_hz: int = 0
     channels: int = 1
+    kbit_per_s: int = 0
+    """Bit rate of MP3; 0: the encoder chooses it."""
+
+    @property
+    def is_named_mp3(self) -> bool:
+        """Whether this is MP3 of a certain sample rate or bit rate."""
+        return self.encoding == "mp3" and bool(self.sample_rate_hz or self.kbit_per_s)
 
     @property
     def bytes_per_second(self) -> int:

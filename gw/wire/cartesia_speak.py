@@ -45,6 +45,8 @@ ENCODINGS = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "mulaw": "pcm_m
 SERVED: dict[str, Encoding] = {"pcm_s16le": "pcm_s16le", "pcm_f32le": "pcm_f32le", "pcm_mulaw": "mulaw", "pcm_alaw": "alaw"}
 """Raw encodings: Cartesia's name → the gateway's."""
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 44_100, 48_000})
+_MP3_KBIT = (32, 64, 96, 128, 192)
+"""Bit rates of MP3: `bit_rate` of the output format in the vendor's API reference and in cartesia 3.3.0."""
 _COMMON = frozenset({"context_id", "model_id", "transcript", "voice", "output_format", "continue", "flush", "cancel"})
 """Members that a request has in common terms; the others are passed on to an upstream of this dialect."""
 
@@ -64,8 +66,14 @@ def _output_format(fmt: AudioFormat) -> dict[str, Any]:
         return {"container": "wav", "encoding": "pcm_s16le", "sample_rate": fmt.sample_rate_hz or 24_000}
     encoding = ENCODINGS.get(fmt.encoding)
     if encoding is None:
-        return {"container": "mp3", "sample_rate": 44_100, "bit_rate": 128_000}
+        bit_rate = 1_000 * (fmt.kbit_per_s or 128)
+        return {"container": "mp3", "sample_rate": fmt.sample_rate_hz or 44_100, "bit_rate": bit_rate}
     return {"container": "raw", "encoding": encoding, "sample_rate": fmt.sample_rate_hz}
+
+
+def makes_mp3(fmt: AudioFormat) -> bool:
+    """Return whether the vendor has MP3 of this sample rate and bit rate."""
+    return fmt.channels == 1 and (fmt.sample_rate_hz or 44_100) in RATES_HZ and (fmt.kbit_per_s or 128) in _MP3_KBIT
 
 
 def wants_events(request: SpeakRequest) -> bool:
@@ -306,7 +314,8 @@ class _Voice(msgspec.Struct, gc=False):
 class _Output(msgspec.Struct, gc=False):
     container: str = "raw"
     encoding: str = "pcm_s16le"
-    sample_rate: int = 24_000
+    sample_rate: int = 0
+    bit_rate: int = 0
 
 
 class _Config(msgspec.Struct, gc=False):
@@ -396,18 +405,29 @@ def _others(received: Frame) -> Mapping[str, msgspec.Raw]:
 
 
 def _format(output: _Output, *, raw_only: bool) -> AudioFormat:
+    rate = output.sample_rate or 24_000
     if output.container == "mp3" and not raw_only:
-        return AudioFormat(encoding="mp3")
+        return _mp3_format(output)
     encoding = SERVED.get(output.encoding)
     if output.container not in ("raw", "wav") or (raw_only and output.container != "raw"):
         what = "container must be raw" + ("" if raw_only else ", wav or mp3")
     elif encoding is None:
         what = f"encoding must be one of {', '.join(SERVED)}"
-    elif output.sample_rate not in SAMPLE_RATES_HZ:
+    elif rate not in SAMPLE_RATES_HZ:
         what = "sample_rate must be between 4000 and 192000"
     else:
-        return AudioFormat(encoding="wav" if output.container == "wav" else encoding, sample_rate_hz=output.sample_rate)
+        return AudioFormat(encoding="wav" if output.container == "wav" else encoding, sample_rate_hz=rate)
     raise ClientProtocolError(what=f"output_format.{what}", param="output_format")
+
+
+def _mp3_format(output: _Output) -> AudioFormat:
+    if output.sample_rate and output.sample_rate not in SAMPLE_RATES_HZ:
+        raise ClientProtocolError(
+            what="output_format.sample_rate must be between 4000 and 192000", param="output_format"
+        )
+    if not 0 <= output.bit_rate <= 320_000 or output.bit_rate % 1_000:
+        raise ClientProtocolError(what="output_format.bit_rate must be one such as 128000", param="output_format")
+    return AudioFormat(encoding="mp3", sample_rate_hz=output.sample_rate, kbit_per_s=output.bit_rate // 1_000)
 
 
 class CartesiaSpeakServer:

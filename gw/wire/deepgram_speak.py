@@ -58,6 +58,8 @@ def http_path(request: SpeakRequest, model: str) -> str:
     """
     pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format), *_speed_field(request.speed)]
     own = ((name, raw) for name, raw in _own(request).items() if name.startswith(_QUERY))
+    if request.format.kbit_per_s or request.format.bytes_per_second:  # the format has the bit rate, or samples that have none
+        own = ((name, raw) for name, raw in own if name != _QUERY + "bit_rate")
     pairs += [(name[len(_QUERY) :], value) for name, raw in own for value in msgspec.json.decode(raw, type=list[str])]
     if request.no_store and request.dialect != "deepgram":
         pairs.append(("mip_opt_out", "true"))
@@ -105,6 +107,8 @@ def _audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
             return [("encoding", "linear16"), ("sample_rate", str(fmt.sample_rate_hz or 24_000)), ("container", "wav")]
         case "ogg" | "opus":
             return [("encoding", "opus"), ("container", "ogg")]
+        case "mp3" if fmt.kbit_per_s:
+            return [("encoding", "mp3"), ("bit_rate", str(1_000 * fmt.kbit_per_s))]
     return [("encoding", fmt.encoding)]
 
 
@@ -244,6 +248,8 @@ class DeepgramSpeakClient:
 
 _RAW: dict[str, Encoding] = {"linear16": "pcm_s16le", "mulaw": "mulaw", "alaw": "alaw"}
 _DEFAULT_HZ = {"linear16": 24_000, "mulaw": 8_000, "alaw": 8_000}
+_MP3_HZ, _MP3_KBIT = 22_050, (32, 48)
+"""MP3 has this sample rate only, and these bit rates: developers.deepgram.com/docs/tts-media-output-settings."""
 _CONTAINERS: dict[str, Encoding] = {"mp3": "mp3", "opus": "ogg", "flac": "flac", "aac": "aac"}
 
 
@@ -275,14 +281,28 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
     encoding_field(encoding, {**_RAW, **_CONTAINERS})
     if encoding in _CONTAINERS:
         fmt = AudioFormat(encoding=_CONTAINERS[encoding])
+        if encoding == "mp3" and (bit_rate := fields.get("bit_rate")) is not None:
+            fmt = _mp3_format(bit_rate)
     else:
         fmt = _raw_format(encoding, fields)
         if encoding == "linear16" and fields.get("container", "wav") == "wav":
             fmt = msgspec.structs.replace(fmt, encoding="wav")
     return SpeakRequest(
         model=fields.get("model", ""), text=text, format=fmt, speed=_speed(fields.get("speed")), dialect="deepgram",
-        extra=_extra(query, received), **_settings(query_pairs(query))
+        extra=_extra(query, received),
+        **_settings([pair for pair in query_pairs(query) if pair[0] != "bit_rate" or not fmt.kbit_per_s]),
     )  # fmt: skip
+
+
+def _mp3_format(bit_rate: str) -> AudioFormat:
+    if bit_rate not in ("32000", "48000"):
+        raise ClientProtocolError(what="bit_rate must be 32000 or 48000 for mp3", param="bit_rate")
+    return AudioFormat(encoding="mp3", sample_rate_hz=_MP3_HZ, kbit_per_s=int(bit_rate) // 1_000)
+
+
+def makes_mp3(fmt: AudioFormat) -> bool:
+    """Return whether the vendor has MP3 of this sample rate and bit rate."""
+    return fmt.channels == 1 and fmt.sample_rate_hz in (0, _MP3_HZ) and (fmt.kbit_per_s or 48) in _MP3_KBIT
 
 
 def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:

@@ -24,6 +24,9 @@ from gw.wire.stream_decoder import StreamDecoder
 
 _MP3, _OPUS = "mp3_44100_128", "opus_48000_96"
 _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
+_MP3_NAME = re.compile(r"mp3_(\d{4,5})_(\d{1,3})")
+_MP3_KBIT = {22_050: (32,), 24_000: (48,), 44_100: (128, 32, 64, 96, 192)}
+"""Sample rate of MP3 → its bit rates, the usual one first: the values of `output_format` in elevenlabs 2.78.0."""
 _SERVED: dict[str, Encoding] = {"pcm": "pcm_s16le", "ulaw": "mulaw", "alaw": "alaw", "wav": "wav"}
 _QUERY = "query:"  # prefix of the name of an `extra` member that came in the query and is unknown here
 _IN_QUERY = frozenset({"output_format", "enable_logging", "optimize_streaming_latency"})
@@ -62,7 +65,16 @@ def output_format(fmt: AudioFormat, callers: str = "") -> str:
             return "alaw_8000"
         case "opus" | "ogg":
             return callers if callers.startswith("opus_") else _OPUS
-    return callers if callers.startswith("mp3_") else _MP3
+    if callers.startswith("mp3_") and (not fmt.is_named_mp3 or parse_format(callers) == fmt):
+        return callers
+    rate = fmt.sample_rate_hz or 44_100
+    return f"mp3_{rate}_{fmt.kbit_per_s or _MP3_KBIT[rate][0]}" if fmt.encoding == "mp3" else _MP3
+
+
+def makes_mp3(fmt: AudioFormat) -> bool:
+    """Return whether the vendor has MP3 of this sample rate and bit rate."""
+    kbit = _MP3_KBIT.get(fmt.sample_rate_hz or 44_100, ())
+    return fmt.channels == 1 and (fmt.kbit_per_s in kbit if fmt.kbit_per_s else bool(kbit))
 
 
 def language_of(language: str | None, model: str) -> str | None:
@@ -84,8 +96,8 @@ def speed_of(speed: float) -> float:
 
 def parse_format(value: str) -> AudioFormat:
     """Raises ClientProtocolError."""
-    if value.startswith("mp3_"):
-        return AudioFormat(encoding="mp3")
+    if (mp3 := _MP3_NAME.fullmatch(value)) is not None:
+        return AudioFormat(encoding="mp3", sample_rate_hz=int(mp3[1]), kbit_per_s=int(mp3[2]))
     if value.startswith("opus_"):
         return AudioFormat(encoding="opus")
     match = _RAW.fullmatch(value)
@@ -287,7 +299,9 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         model=request.model_id,
         text=request.text,
         voice=voice,
-        format=parse_format(dict(query_pairs(query)).get("output_format", _MP3)),
+        format=parse_format(named)
+        if (named := dict(query_pairs(query)).get("output_format"))
+        else AudioFormat(encoding="mp3"),
         speed=request.voice_settings.speed if request.voice_settings is not None else None,
         language=request.language_code,
         want_timings=timings,

@@ -24,6 +24,7 @@ from gw.types.ids import Caller
 from gw.types.stt import Final, ListenRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakLiveRequest
 from gw.wire import wav
+from gw.wire.containers.frames import format_of
 from gw.wire.containers.ogg import OggPackets
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import LengthMeter
@@ -271,3 +272,34 @@ async def _send_slowly(session, data):
         await session.send_audio(data[at : at + 400])
         await trio.sleep(0.01)
     await session.finish()
+
+
+@pytest.mark.parametrize("encoding", ["mp3", "aac"])
+async def test_frames_of_another_rate_are_made_anew_to_go_on(encoding):
+    """A stream of 44.1 kHz is continued by a vendor whose frames have 24 kHz."""
+    slow, fast = (AudioFormat(encoding=encoding, sample_rate_hz=rate) for rate in (24_000, 44_100))
+    made = converted(PCM_24K, slow, sine(24_000))
+
+    class Stream:
+        format = AudioFormat(encoding=encoding)
+
+        def __init__(self):
+            self._pieces = [made[at : at + 1_000] for at in range(0, len(made), 1_000)]
+
+        async def receive(self):
+            return [AudioChunk(data=self._pieces.pop(0))] if self._pieces else [SpeakEnd()]
+
+    @asynccontextmanager
+    async def opening():
+        yield Stream()
+
+    data, events = b"", []
+    async with TranscodedCall(opening(), fast, "p", idle_s=10, goes_on=True) as stream:
+        while not any(isinstance(event, SpeakEnd) for event in events):
+            events = await stream.receive()
+            data += b"".join(event.data for event in events if isinstance(event, AudioChunk))
+        assert stream.format == fast
+    first = format_of(data)
+    assert (first.encoding, first.sample_rate_hz, first.channels) == (encoding, 44_100, 1)
+    pcm = converted(AudioFormat(encoding=encoding), PCM_24K, data)
+    assert strongest_hz(pcm, 24_000) == pytest.approx(440, abs=3)

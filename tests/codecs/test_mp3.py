@@ -8,8 +8,10 @@ from itertools import pairwise
 
 import pytest
 
-from gw.codecs.mp3 import RATES_HZ, Mp3Encoder
+from gw.codecs.mp3 import RATES_HZ, Mp3Encoder, has_bit_rate
 from gw.types.audio import PCM_24K, AudioFormat
+from gw.wire.containers.frames import mpeg_frame
+from gw.wire.convert import CannotConvert
 from gw.wire.durations import LengthMeter
 
 SECONDS = 2.0
@@ -61,3 +63,29 @@ def test_a_frame_is_returned_as_soon_as_it_is_complete():
 def test_nothing_becomes_nothing():
     encoder = Mp3Encoder(PCM_24K)
     assert (encoder.feed(b""), encoder.feed(b"\1"), encoder.end()) == (b"", b"", b"")
+
+
+def test_every_bit_rate_that_mp3_has():
+    """Each sample rate with each of its bit rates; others are refused before anything is encoded."""
+    cells, data = 0, tone(24_000)[:9_600]
+    for rate_hz in RATES_HZ:
+        for kbit in range(8, 321, 8):
+            if not has_bit_rate(rate_hz, kbit):
+                with pytest.raises(CannotConvert, match=f"mp3 of {rate_hz} Hz cannot have {kbit} kbit/s"):
+                    Mp3Encoder(PCM_24K, rate_hz, kbit)
+                continue
+            encoder = Mp3Encoder(PCM_24K, rate_hz, kbit)
+            mp3, at, cells = encoder.feed(data) + encoder.end(), 0, cells + 1
+            while at + 4 <= len(mp3):
+                size, samples, rate = mpeg_frame(mp3[at : at + 4])
+                assert (
+                    rate,
+                    (size + 1) * 8 * rate // samples // 1_000 >= kbit >= (size - 1) * 8 * rate // samples // 1_000,
+                ) == (rate_hz, True)
+                at += size
+    assert cells == 3 * 14 + 3 * 14 + 3 * 8
+
+
+def test_a_long_piece_is_encoded_at_any_rate():
+    encoder = Mp3Encoder(PCM_24K, 48_000, 320)
+    assert measured(encoder.feed(tone(24_000)) + encoder.end())[1] == pytest.approx(SECONDS, abs=0.06)

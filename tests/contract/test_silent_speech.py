@@ -28,7 +28,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.live import LiveVendor
 from tests.fakes.vendors.openai import FakeOpenAI
-from tests.fakes.word_voice import FRAME_S, MP3_BYTES, SENTENCE, WORDS, WordVoice, gaps_of
+from tests.fakes.word_voice import SENTENCE, WORDS, WordVoice, gaps_of, mp3_frames
 
 CONFIG = """
 providers:
@@ -126,6 +126,14 @@ class Form:
     body: Callable[[str, str], dict[str, Any]]
     words: Callable[[WordVoice, bytes], list[str]] = lambda voice, data: voice.heard(data, RATE)
     bytes_per_s: float = 2 * RATE
+    second: str = "deepgram"
+    second_model: str = "aura-2-thalia-en"
+    make_second: Callable[..., LiveVendor] = FakeDeepgram
+
+    def config(self) -> str:
+        config = CONFIG.replace("second: {type: deepgram", f"second: {{type: {self.second}")
+        config = config.replace("second/aura-2-thalia-en", f"second/{self.second_model}")
+        return config.replace("TYPE", self.type).replace("MODEL", self.model)
 
 
 OUTPUT = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": RATE}
@@ -142,7 +150,8 @@ FORMS = [
     Form(
         name="mp3", type="elevenlabs", model="eleven_flash_v2_5", make=FakeElevenLabs, path="/v1/audio/speech",
         body=lambda model, text: {"model": model, "input": text, "voice": "v"},
-        words=lambda voice, data: voice.heard_mp3(data), bytes_per_s=MP3_BYTES / FRAME_S,
+        words=lambda voice, data: voice.heard_mp3(data), bytes_per_s=16_000,
+        second="cartesia", second_model="sonic-3", make_second=FakeCartesia,
     ),
     Form(
         name="bytes", type="cartesia", model="sonic-3", make=FakeCartesia, path="/tts/bytes",
@@ -165,9 +174,9 @@ async def test_an_answer_over_http_goes_on(form, fault, tmp_path, autojump_clock
     cells = Cells(at_least=len(POINTS))
     for per_s in (15.0, 22.0):
         voice = WordVoice(per_s=per_s)
-        async with open_plane(CONFIG.replace("TYPE", form.type).replace("MODEL", form.model), tmp_path) as plane:
+        async with open_plane(form.config(), tmp_path) as plane:
             first = form.make(api_key="k", word_voice=voice, speech_gap_s=0.08, first_token_after_s=0.15)
-            second = FakeDeepgram(api_key="k", word_voice=voice, speech_gap_s=0.05, first_token_after_s=0.15, answer_after_s=0.1)
+            second = form.make_second(api_key="k", word_voice=voice, speech_gap_s=0.05, first_token_after_s=0.15, answer_after_s=0.1)
             plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
             for lesson in LESSONS:
                 await _read(plane, form, lesson)
@@ -188,6 +197,29 @@ async def test_an_answer_over_http_goes_on(form, fault, tmp_path, autojump_clock
                         assert record.cost_nusd == len(SENTENCE) * 10_000 + second_attempt.characters * 20_000
                         assert record.wasted_units == second_attempt.characters
     cells.check()
+
+
+async def test_mp3_goes_on_with_the_same_sample_rate(tmp_path, autojump_clock):
+    """The second vendor has MP3 of 22.05 kHz only: its samples are encoded at 44.1 kHz, the rate of the first."""
+    form = attrs.evolve(FORMS[2], second="deepgram", second_model="aura-2-thalia-en", make_second=FakeDeepgram)
+    voice = WordVoice()
+    async with open_plane(form.config(), tmp_path) as plane:
+        first = form.make(api_key="k", word_voice=voice, speech_gap_s=0.08)
+        second = form.make_second(api_key="k", word_voice=voice)
+        plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
+        for lesson in LESSONS:
+            await _read(plane, form, lesson)
+        first.speech_fault, first.speech_share = "stalls", 0.5
+        plane.kept.records.clear()
+        body, _, cut = await _read(plane, form, SENTENCE)
+        assert not cut
+        frames = mp3_frames(body)
+        assert {seconds for _, seconds in frames} == {1_152 / 44_100}
+        assert {head[3] >> 6 for head, _ in frames} == {3}, "one channel"
+        made = [frame for frame, _ in frames if len(set(frame[4:])) > 1]
+        spoken_s = len(voice.pcm(SENTENCE, 1_000)) / 2_000
+        assert len(made) * 1_152 / 44_100 == pytest.approx(spoken_s / 2, abs=0.8), "the half that the encoder made"
+        assert plane.kept.record.status == "fallback"
 
 
 # ---------------------------------------------------------------------- no false alarms, and nobody else to go on
@@ -373,7 +405,7 @@ async def test_compressed_live_speech_goes_on(fault, tmp_path, autojump_clock):
             plane.kept.records.clear()
             spoken = await _speak(plane, "first/eleven_flash_v2_5", SENTENCE, MP3_READER)
             assert words_off(VOICE.heard_mp3(spoken.pcm)) == 0, point
-            pieces = [(at, size / MP3_BYTES * FRAME_S) for at, size in zip(spoken.at, spoken.sizes, strict=True)]
+            pieces = [(at, size / 6_000) for at, size in zip(spoken.at, spoken.sizes, strict=True)]
             assert max(gaps_of(pieces), default=0.0) <= LONGEST_GAP_S
             await trio.sleep(0.1)
             check_record(plane.kept.record, fault)

@@ -12,6 +12,8 @@ from itertools import groupby
 import attrs
 
 from gw.relay.voice_pace import letters_of
+from gw.types.audio import AudioFormat
+from gw.wire.containers.frames import mpeg_frame
 
 WORDS = [
     "alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel", "india",
@@ -22,9 +24,12 @@ SENTENCE = " ".join(WORDS[:20]) + "."
 """Twenty words, each once."""
 _STEP = 450
 _BLOCK_S = 0.005
-FRAME_S = 0.024
-MP3_HEAD = b"\xff\xf3\x84\xc0"
-MP3_BYTES = 192
+MP3_HZ = (44_100, 48_000, 32_000, 22_050, 24_000, 16_000, 11_025, 12_000, 8_000)
+"""Sample rates of MP3, three for each of the versions 1, 2 and 2.5."""
+_KBIT = {
+    True: (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
+    False: (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160),
+}
 
 
 @attrs.frozen(kw_only=True)
@@ -63,26 +68,35 @@ class WordVoice:
             at += blocks * _BLOCK_S
         return spans
 
-    def mp3(self, text: str) -> list[bytes]:
-        """Return the same as frames of mp3: 24 ms each, 24 kHz, 64 kbit/s, filled with the number of the word that sounds."""
+    def mp3(self, text: str, fmt: AudioFormat) -> list[bytes]:
+        """Return the same as mono frames of mp3, each filled with the number of the word that sounds.
+
+        At 24 kHz and 64 kbit/s unless the format names other rates.
+        """
+        rate, kbit = fmt.sample_rate_hz or 24_000, fmt.kbit_per_s or 64
+        at, is_one = MP3_HZ.index(rate), rate >= 32_000
+        head = bytes([0xFF, (0xFB, 0xF3, 0xE3)[at // 3], _KBIT[is_one].index(kbit) << 4 | at % 3 << 2, 0xC0])
+        frame = mpeg_frame(head)
+        assert frame is not None
+        size, samples, _ = frame
         spans = [(WORDS.index(word.strip(".,!?").lower()) + 1, start, end) for word, start, end in self.spans(text)]
         length_s = (spans[-1][2] if spans else 0.0) + self.tail_s
         frames = []
-        for n in range(int(length_s / FRAME_S)):
-            at = (n + 0.5) * FRAME_S
-            number = next((number for number, start, end in spans if start <= at < end), 0)
-            frames.append(MP3_HEAD + bytes([number]) * (MP3_BYTES - len(MP3_HEAD)))
+        for n in range(int(length_s * rate / samples)):
+            at_s = (n + 0.5) * samples / rate
+            number = next((number for number, start, end in spans if start <= at_s < end), 0)
+            frames.append(head + bytes([number]) * (size - len(head)))
         return frames
 
     def heard_mp3(self, data: bytes) -> list[str]:
-        """Return the words that are complete in frames of `mp3`."""
-        numbers = [data[at + len(MP3_HEAD)] for at in range(0, len(data) - MP3_BYTES + 1, MP3_BYTES)]
-        assert all(data[at : at + len(MP3_HEAD)] == MP3_HEAD for at in range(0, len(numbers) * MP3_BYTES, MP3_BYTES))
+        """Return the words that are complete in frames of `mp3`, all of the same sample rate."""
+        frames = mp3_frames(data)
+        assert len({seconds for _, seconds in frames}) <= 1
         words = []
-        for number, run in groupby(numbers):
+        for number, run in groupby(frames, key=lambda frame: frame[0][4]):
             if number:
                 word = WORDS[number - 1]
-                words += [word] * int(len(list(run)) * FRAME_S / (self._blocks(word) * _BLOCK_S) + 0.15)
+                words += [word] * int(sum(seconds for _, seconds in run) / (self._blocks(word) * _BLOCK_S) + 0.15)
         return words
 
     def heard(self, pcm: bytes, rate_hz: int) -> list[str]:
@@ -96,6 +110,19 @@ class WordVoice:
                 word = WORDS[index - 1]
                 words += [word] * int(len(list(run)) / self._blocks(word) + 0.1)
         return words
+
+
+def mp3_frames(data: bytes) -> list[tuple[bytes, float]]:
+    """Return the frames of a stream that has nothing else, each with its length in seconds. The last may be cut off."""
+    frames, at = [], 0
+    while at + 4 <= len(data):
+        frame = mpeg_frame(data[at : at + 4])
+        assert frame is not None, (at, data[at : at + 4])
+        size, samples, rate = frame
+        if at + size <= len(data):
+            frames.append((data[at : at + size], samples / rate))
+        at += size
+    return frames
 
 
 def gaps_of(pieces: list[tuple[float, float]]) -> list[float]:

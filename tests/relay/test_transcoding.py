@@ -11,16 +11,19 @@ import trio
 
 from gw.errors import CandidateSkipped, UpstreamProtocolError, UpstreamSlow
 from gw.providers.spec import ProviderSpec
-from gw.relay.transcoding import TranscodedCall, provider_format, slices
+from gw.relay.transcoding import TranscodedCall, continues, provider_format, slices
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.tts import AudioChunk, SpeakEnd
 from gw.wire import wav
 from gw.wire.durations import LengthMeter
+from tests.fakes import containers as made
 
 SPEC = ProviderSpec(type="x", base_url="https://x.test", dialect="x")
 WAV_48K = AudioFormat(encoding="wav", sample_rate_hz=48_000)
 WAV_24K = AudioFormat(encoding="wav", sample_rate_hz=24_000)
 MP3 = AudioFormat(encoding="mp3")
+MP3_22K = AudioFormat(encoding="mp3", sample_rate_hz=22_050, kbit_per_s=32)
+MP3_44K = AudioFormat(encoding="mp3", sample_rate_hz=44_100)
 OPUS = AudioFormat(encoding="opus")
 
 
@@ -47,6 +50,9 @@ def _without_the_library(monkeypatch):
         (AudioFormat(encoding="alaw", sample_rate_hz=8_000), offering("mulaw"), MULAW_8K),
         (WAV_48K, offering("pcm_s16le", rates=[24_000]), PCM_24K),
         (MP3, offering("pcm_s16le", "wav"), PCM_24K),
+        (MP3_22K, offering("pcm_s16le", "mp3", rates=[16_000, 24_000, 48_000]), PCM_24K),
+        (MP3_22K, attrs.evolve(offering("pcm_s16le", "mp3"), makes_mp3=lambda fmt: fmt == MP3_22K), MP3_22K),
+        (MP3_22K, offering(), MP3_22K),
     ],
 )
 @pytest.mark.usefixtures("_without_the_library")
@@ -71,12 +77,12 @@ class Stream:
         return self._events.pop(0)
 
 
-async def told(sent, asked, *pieces):
+async def told(sent, asked, *pieces, goes_on=False):
     @asynccontextmanager
     async def opening():
         yield Stream(sent, *pieces)
 
-    async with TranscodedCall(opening(), asked, "p", idle_s=10) as stream:
+    async with TranscodedCall(opening(), asked, "p", idle_s=10, goes_on=goes_on) as stream:
         events = []
         while not events or not isinstance(events[-1], SpeakEnd):
             events += await stream.receive()
@@ -233,3 +239,21 @@ async def test_sound_that_goes_on(pieces, autojump_clock):
 
 async def test_a_slow_caller_is_not_the_providers_fault(autojump_clock):
     assert len(await read_paced(PCM_16K, [(0.1, b"\0\0")] * 50, held_s=5)) == 100
+
+
+@pytest.mark.usefixtures("_without_the_library")
+async def test_frames_that_go_on_are_read_to_see_if_they_are_of_the_same_kind():
+    data = made.id3(300) + made.mp3_frame() * 4
+    pieces = data[:5], data[5:200], data[200:]
+    assert await told(MP3, MP3_44K, *pieces, goes_on=True) == (MP3_44K, data)
+    assert continues(MP3_44K, MP3_44K)
+    fmt, same = await told(MP3, MP3_22K, *pieces, goes_on=True)
+    assert (fmt.sample_rate_hz, same) == (44_100, data), "it cannot be decoded"
+    assert not continues(fmt, MP3_22K)
+
+
+@pytest.mark.usefixtures("_without_the_library")
+@pytest.mark.parametrize("data", [made.mp3_frame()[:3], b"no frame" * 10])
+async def test_what_has_no_frame_does_not_go_on(data):
+    fmt, _ = await told(MP3, MP3_44K, data, goes_on=True)
+    assert not continues(fmt, MP3_44K)

@@ -47,6 +47,10 @@ def decoded(*pieces: bytes) -> list:
 # ---- the client's side
 
 
+def mp3(rate_hz, kbit=0):
+    return AudioFormat(encoding="mp3", sample_rate_hz=rate_hz, kbit_per_s=kbit)
+
+
 @pytest.mark.parametrize(
     ("options", "name", "result"),
     [
@@ -57,6 +61,9 @@ def decoded(*pieces: bytes) -> list:
         (AudioFormat(encoding="wav", sample_rate_hz=24_000), "pcm_24000", PCM_24K),
         (AudioFormat(encoding="wav"), "pcm_24000", PCM_24K),
         (AudioFormat(encoding="mp3"), "mp3_44100_128", AudioFormat(encoding="mp3")),
+        (mp3(22_050, 32), "mp3_22050_32", mp3(22_050, 32)),
+        (mp3(24_000), "mp3_24000_48", mp3(24_000)),
+        (mp3(44_100), "mp3_44100_128", mp3(44_100)),
         (AudioFormat(encoding="opus"), "opus_48000_96", AudioFormat(encoding="opus")),
         (AudioFormat(encoding="flac"), "mp3_44100_128", AudioFormat(encoding="mp3")),
     ],
@@ -101,7 +108,7 @@ def test_a_caller_of_this_dialect_keeps_its_settings():
     assert msgspec.json.decode(body(options, "m")) == {
         "text": "Hi", "model_id": "m", "seed": 1, "voice_settings": {"speed": 1.1, "style": 0.5}
     }  # fmt: skip
-    assert (options.speed, options.format, options.want_timings) == (1.1, AudioFormat(encoding="mp3"), True)
+    assert (options.speed, options.format, options.want_timings) == (1.1, mp3(22_050, 32), True)
 
 
 def test_the_golden_lines_cut_at_every_byte():
@@ -165,7 +172,8 @@ def test_what_is_no_request(query, received, param):
 @pytest.mark.parametrize(
     ("name", "fmt"),
     [
-        ("mp3_44100_128", AudioFormat(encoding="mp3")),
+        ("mp3_44100_128", mp3(44_100, 128)),
+        ("mp3_22050_32", mp3(22_050, 32)),
         ("opus_48000_32", AudioFormat(encoding="opus")),
         ("pcm_24000", PCM_24K),
         ("ulaw_8000", MULAW_8K),

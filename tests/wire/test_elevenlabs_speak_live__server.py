@@ -35,7 +35,7 @@ def test_a_query():
         model="m", voice="v", format=PCM_24K, language="de", want_timings=True, dialect="elevenlabs",
         options=(("output_format", "pcm_24000"), ("auto_mode", "true")),
     )  # fmt: skip
-    assert parse_query("v", b"").format == AudioFormat(encoding="mp3")
+    assert parse_query("v", b"").format == AudioFormat(encoding="mp3", sample_rate_hz=44_100, kbit_per_s=128)
     with pytest.raises(ClientProtocolError) as caught:
         parse_query("v", b"output_format=x")
     assert caught.value.param == "output_format"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from gw.types.audio import AudioFormat
 from gw.wire.containers.walk import MORE, OVER, Walk, id3_bytes
 
 MAX_JUNK_BYTES = 64 * 1024  # limit for other bytes between two frames; a stream with more is something else
@@ -119,3 +120,17 @@ class MpegWalk(FrameWalk):
 class AdtsWalk(FrameWalk):
     HEAD_BYTES = 7
     _frame = staticmethod(adts_frame)
+
+
+def format_of(head: bytes) -> AudioFormat | None:
+    """Return sample rate and channels of the first frame of a stream; None if `head` does not have one."""
+    at = id3_bytes(head, 0) if len(head) >= 10 else 0
+    frame = head[at : at + AdtsWalk.HEAD_BYTES]
+    if len(frame) < AdtsWalk.HEAD_BYTES:
+        return None
+    if (adts := adts_frame(frame)) is not None:
+        channels = (frame[2] & 1) << 2 | frame[3] >> 6
+        return AudioFormat(encoding="aac", sample_rate_hz=adts[2], channels=channels or 1)
+    if (mpeg := mpeg_frame(frame)) is not None:
+        return AudioFormat(encoding="mp3", sample_rate_hz=mpeg[2], channels=1 if frame[3] >> 6 == 3 else 2)
+    return None

@@ -88,7 +88,7 @@ class PacketReader(_Reader):
         return self._packets
 
 
-def id3_bytes(data: bytearray, at: int) -> int:
+def id3_bytes(data: bytes | bytearray, at: int) -> int:
     """Return the length of an ID3v2 tag whose head of ten bytes starts at `at`; 0 if there is none (id3.org, ID3v2.4)."""
     if data[at : at + 3] != b"ID3" or len(data) < at + 10:
         return 0

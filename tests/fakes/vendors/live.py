@@ -20,7 +20,7 @@ from gw.wire import multipart
 from gw.wire.convert import converter
 from tests.fakes.vendors.heard import heard
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, over
-from tests.fakes.word_voice import FRAME_S, WordVoice
+from tests.fakes.word_voice import WordVoice
 
 HEARD_HZ = 8_000
 
@@ -217,7 +217,7 @@ class LiveVendor(ScriptedVendor):
         """Speech in pieces of `piece_s`."""
         rate = fmt.sample_rate_hz or 24_000
         if self.word_voice is not None and fmt.encoding == "mp3":
-            frames, each = self.word_voice.mp3(text), max(1, int(self.piece_s / FRAME_S))
+            frames, each = self.word_voice.mp3(text, fmt), max(1, int(self.piece_s / 0.026))
             return (b"".join(frames[at : at + each]) for at in range(0, len(frames), each))
         if self.word_voice is not None:
             return self._cut(self.word_voice.pcm(text, rate), fmt)

@@ -1,6 +1,6 @@
 import pytest
 
-from gw.wire.containers.frames import MAX_JUNK_BYTES, AdtsWalk, MpegWalk
+from gw.wire.containers.frames import MAX_JUNK_BYTES, AdtsWalk, MpegWalk, format_of
 from tests.fakes import containers as made
 
 
@@ -53,3 +53,31 @@ def test_adts():
     assert walked(AdtsWalk(), made.adts_frame() * 5, 3) == pytest.approx(5 * 1_024 / 24_000)
     assert walked(AdtsWalk(), made.id3(50) + made.adts_frame(rate_index=4, blocks=2)) == pytest.approx(2_048 / 44_100)
     assert walked(AdtsWalk(), made.adts_frame(rate_index=15) + made.adts_frame(size=7)[:3]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding", "rate"),
+    [
+        (made.mp3_frame(), "mp3", 44_100),
+        (made.id3(50) + made.mp3_frame(version=2, kbit_index=4, rate_index=1), "mp3", 24_000),
+        (made.adts_frame(), "aac", 24_000),
+    ],
+)
+def test_the_first_frame_shows_the_format(head, encoding, rate):
+    fmt = format_of(head)
+    assert (fmt.encoding, fmt.sample_rate_hz) == (encoding, rate)
+
+
+@pytest.mark.parametrize("head", [b"", b"\xff\xfb", made.id3(5_000)[:100], b"RIFF" + bytes(40)])
+def test_a_head_without_a_frame_shows_none(head):
+    assert format_of(head) is None
+
+
+def test_channels():
+    frame = made.mp3_frame()
+    assert [format_of(frame[:3] + bytes([mode << 6 | frame[3] & 63]) + frame[4:]).channels for mode in range(4)] == [
+        2,
+        2,
+        2,
+        1,
+    ]
