@@ -21,6 +21,7 @@ nox.options.error_on_missing_interpreters = True
 PROJECT = nox.project.load_toml("pyproject.toml")
 CLIENTS = Path("tests/clients")
 OLDER = "*/test_older*.py"
+PROGRAMS = "*/test_programs*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
@@ -112,12 +113,13 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """Unchanged third-party voice clients against a running gateway; `clients_older` comes after it. Needs flite, promtool,
-    node and npm."""
+    """Unchanged third-party voice clients against a running gateway; `clients_older` and `clients_programs` come after it. Needs
+    flite, promtool, node and npm."""
     session.notify("clients_older")
+    session.notify("clients_programs")
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements.txt"))
-    leave_out = [f"--ignore-glob={OLDER}"]
+    leave_out = [f"--ignore-glob={OLDER}", f"--ignore-glob={PROGRAMS}"]
     if shutil.which("flite") is None:
         session.warn("LEFT OUT: real speech, because flite is not installed (Debian package: flite)")
         leave_out.append("--ignore-glob=*/test_speech*.py")
@@ -141,6 +143,18 @@ def clients_older(session: nox.Session) -> None:
     tests = [str(path) for path in sorted(CLIENTS.glob(Path(OLDER).name))]
     nothing_chosen = 5
     session.run("pytest", "-q", "-m", "clients", *tests, *session.posargs, success_codes=[0, nothing_chosen])
+
+
+@nox.session
+def clients_programs(session: nox.Session) -> None:
+    """Frameworks for agents, each as its documentation shows. Needs node and npm."""
+    if not (shutil.which("node") and shutil.which("npm")):
+        session.warn("LEFT OUT: frameworks for agents, because node or npm is not installed (Debian packages: nodejs, npm)")
+        return
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements_programs.txt"))
+    session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(CLIENTS / "programs"), external=True)
+    session.run("pytest", "-q", "-m", "clients", str(CLIENTS / "test_programs.py"), *session.posargs)
 
 
 @nox.session
