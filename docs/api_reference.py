@@ -26,11 +26,19 @@ are not listed here are refused with 422, and so are repeated ones: a misspelt f
 answer. Requests of foreign pages (`Origin`, `Sec-Fetch-Site`) and for a foreign `Host` are refused with 403; see
 `serve.cors_origins` and `serve.allowed_hosts`.
 
-**Errors.** Every answer carries `X-Request-Id`. Every error has this body; the facts of the error, such as `provider`,
-`retry_after_s`, `available` or `daily_budget`, are further members of it:
+**Errors.** Every answer carries `X-Request-Id`. Every error of the control plane has this body; the facts of the error, such as
+`available`, are further members of it:
 
 ```json
 {"error": {"type": "UnknownProjectError", "code": "project_not_found", "message": "…", "param": null, "request_id": "…"}}
+```
+
+Errors of voice requests are the vendor's own, whose protocol the path speaks: `type` and `code` have its words. What gw has to say
+stands in `gw`: its class and code, the request's id, and the facts, such as `provider`, `retry_after_s`, `daily_budget` or `attempts`:
+
+```json
+{"error": {"message": "…", "type": "insufficient_quota", "param": null, "code": "insufficient_quota",
+  "gw": {"type": "BudgetExceededError", "code": "budget_exceeded", "request_id": "…", "daily_budget": 2.5, "spent": 2.6}}}
 ```
 """
 

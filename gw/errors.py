@@ -293,7 +293,8 @@ class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejecte
     fault "request": it does not suit this candidate (context length, an unsupported parameter); another may serve it.
     fault "candidate": this candidate has a wrong key, no such model, no permission; another may serve the request.
 
-    The caller gets the vendor's status, code and param for the first two; the third is the operator's to mend.
+    The caller gets the vendor's status, code and param for the first two, and for a model that the vendor does not know; the
+    rest of the third is the operator's to mend.
     """
 
     upstream_status: int
@@ -305,6 +306,11 @@ class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejecte
     def retryable(self) -> bool:  # type: ignore[override]  # a fact of the instance here, of the class elsewhere
         return self.fault != "caller"
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether the caller can mend it, so that it is an answer to him."""
+        return self.fault != "candidate" or (self.upstream_status, self.upstream_code) == (404, "model_not_found")
+
 
 class ProviderFailed(ProviderError, outcome="failed"):
     """The vendor answered 5xx or 408, or its account has no money left (`out_of_credit`)."""
@@ -312,6 +318,11 @@ class ProviderFailed(ProviderError, outcome="failed"):
     upstream_status: int
     upstream_code: str = ""
     out_of_credit: bool = False
+
+    @property
+    def status(self) -> int:  # type: ignore[override]  # depends on the vendor's
+        """503 for an overloaded vendor, 504 for one that was too slow, else 502."""
+        return {503: 503, 504: 504, 529: 503}.get(self.upstream_status, 502)
 
 
 class ProviderRefused(ProviderError, code="upstream_refused", outcome="refused"):
@@ -394,7 +405,7 @@ class Failure:
 class AllCandidatesFailed(GwError, code="upstream_failed"):
     """Every candidate failed.
 
-    The status is 429 if all were rate limits, 503 if some were and the others busy, 504 if all were too slow, else 502.
+    The status is 429 if all were rate limits, 503 if all were that or busy, 504 if all were too slow, else 502.
     """
 
     model: str
@@ -405,7 +416,7 @@ class AllCandidatesFailed(GwError, code="upstream_failed"):
         errors = [failure.error for failure in self.failures]
         if errors and all(isinstance(error, RateLimitError) for error in errors):
             return 429
-        if errors and all(isinstance(error, UpstreamSlow) for error in errors):
+        if errors and all(error.status == 504 for error in errors):
             return 504
         if errors and all(_passes(error) for error in errors):
             return 503
@@ -433,12 +444,12 @@ def last_word(failures: Sequence[Failure]) -> ProviderError | None:
     silent = (CandidateSkipped, KeyDecryptError, PluginMissing, ProviderUnreachable, RateLimitError)
     spoken = [failure.error for failure in failures if not isinstance(failure.error, silent)]
     last = spoken[-1] if spoken else None
-    is_answer = isinstance(last, ProviderRefused) or (isinstance(last, ProviderRejected) and last.fault != "candidate")
+    is_answer = isinstance(last, ProviderRefused) or (isinstance(last, ProviderRejected) and last.is_answer)
     return last if is_answer else None
 
 
 def _passes(error: ProviderError) -> bool:
-    return isinstance(error, RateLimitError) or (isinstance(error, CandidateSkipped) and error.passing)
+    return isinstance(error, RateLimitError) or error.status == 503
 
 
 @contextmanager

@@ -226,9 +226,9 @@ def _checked(place: object, status: int, answer: Any) -> Any:
     code = ""
     try:
         error = answer["error"]
-        code = str(error["code"])
+        code = str(error.get("gw", error)["code"])  # `gw`: in the errors of vendors' protocols
         message = f"{error['message']} ({code})"
-    except (KeyError, TypeError):
+    except (AttributeError, KeyError, TypeError):
         message = f"the gateway answered {status}"
     hint = "; give a key with --key or GW_API_KEY" if status == 401 else ""
     raise DaemonRefused(message + hint, status, code)

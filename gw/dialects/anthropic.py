@@ -19,13 +19,24 @@ from gw.wire.anthropic_messages_request import parse_request
 _CHARACTERS_PER_TOKEN = 4
 
 
-def _error_body(error: GwError, request_id: str) -> bytes:
+def _status_of(error: GwError) -> int:
+    """Return 529, this vendor's word for an overload, in place of 503."""
     status = error_bodies.status_of(error)
-    return error_bodies.body_by(partial(anthropic_messages_answer.error_body, status=status), error, request_id)
+    return 529 if status == 503 else status
+
+
+def _error_body(error: GwError, request_id: str) -> bytes:
+    return error_bodies.body_by(partial(_encode, _status_of(error)), error, request_id)
+
+
+def _encode(status: int, code: str, message: str, request_id: str, param: object, gw: dict[str, object]) -> bytes:
+    """Return the body: this vendor has no codes and no params, but types that follow from the status."""
+    about = gw if param is None else {**gw, "param": param}
+    return anthropic_messages_answer.error_body(status=status, message=message, request_id=request_id, gw=about)
 
 
 DIALECT = Dialect(
-    name="anthropic", error_body=_error_body, in_band=lambda body: sse.encode(body, event="error"),
+    name="anthropic", error_body=_error_body, status_of=_status_of, in_band=lambda body: sse.encode(body, event="error"),
     id_headers=(b"x-request-id", b"request-id"),
 )
 

@@ -30,7 +30,7 @@ MAX_UPLOADS = 64
 MAX_JOBS = 1_024
 _URL_PREFIX = "gw-upload:"  # scheme of an upload's URL; nothing else can be transcribed
 
-error_body = partial(error_bodies.body_by, assemblyai_stream.error_body)
+error_body = partial(error_bodies.body_by, error_bodies.bare(assemblyai_stream.error_body))
 DIALECT = Dialect(name="assemblyai", error_body=error_body)
 
 

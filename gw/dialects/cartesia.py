@@ -18,7 +18,10 @@ from gw.wire import cartesia_listen, cartesia_speak, sse
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import CancelContext, ContextText
 
-error_body = partial(error_bodies.body_by, cartesia_speak.error_body)
+CODES = {"budget_exceeded": "quota_exceeded", "rate_limited": "concurrency_limited"}
+"""The vendor's `error_code` for ours (its page on errors, November 2026)."""
+
+error_body = partial(error_bodies.body_by, cartesia_speak.error_body, codes=CODES)
 
 
 def _in_band(body: bytes) -> bytes:
@@ -64,7 +67,7 @@ ROUTES: Routes = {
 
 
 def _error_frames(error: GwError, request_id: str, context: str | None = None) -> Sequence[Frame]:
-    status, code = error_bodies.status_of(error), error_bodies.code_of(error)
+    status, code = error_bodies.status_of(error), error_bodies.spoken_code(error, CODES)
     return [cartesia_speak.error_frame(status, code, error.message, context, request_id)]
 
 

@@ -38,7 +38,14 @@ from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
 from gw.wire.sentences import heard_words
 
-error_body = partial(error_bodies.body_by, deepgram_listen.error_body)
+CODES = {
+    "invalid_request": "Bad Request", "unsupported_setting": "Bad Request", "unauthorized": "INVALID_AUTH",
+    "forbidden": "INSUFFICIENT_PERMISSIONS", "budget_exceeded": "ASR_PAYMENT_REQUIRED", "rate_limited": "TOO_MANY_REQUESTS",
+    "project_not_found": "PROJECT_NOT_FOUND",
+}  # fmt: skip
+"""The vendor's `err_code` for ours (its page on errors, November 2026)."""
+
+error_body = partial(error_bodies.body_by, deepgram_listen.error_body, codes=CODES)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 
@@ -88,7 +95,7 @@ _SUBPROTOCOLS = ("token", "bearer")
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
-    return [deepgram_listen.error_frame(error_bodies.code_of(error), error.message)]
+    return [deepgram_listen.error_frame(error_bodies.spoken_code(error, CODES), error.message)]
 
 
 SOCKET_DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_frames=_error_frames)
@@ -219,7 +226,7 @@ class _Speech:
             request = attrs.evolve(request, speed=server.speed)
 
         def error_frames(error: GwError) -> Sequence[Frame]:
-            return [deepgram_speak.error_frame(error_bodies.code_of(error), error.message)]
+            return [deepgram_speak.error_frame(error_bodies.spoken_code(error, CODES), error.message)]
 
         def encode(events: list[SpeakEvent]) -> Sequence[Frame]:
             return self._encode(context, events)

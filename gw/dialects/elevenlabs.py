@@ -32,10 +32,16 @@ from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import query_pairs
 
+CODES = {
+    "unauthorized": "invalid_api_key", "forbidden": "missing_permissions", "budget_exceeded": "quota_exceeded",
+    "rate_limited": "rate_limit_exceeded", "overloaded": "system_busy",
+}  # fmt: skip
+"""The vendor's `detail.code` for ours (its help pages on errors, November 2026)."""
+
 
 def error_body(error: GwError, request_id: str) -> bytes:
     status = error_bodies.status_of(error)
-    return error_bodies.body_by(partial(elevenlabs_speak.error_body, status), error, request_id)
+    return error_bodies.body_by(partial(elevenlabs_speak.error_body, status), error, request_id, CODES)
 
 
 DIALECT = Dialect(
@@ -110,7 +116,7 @@ TOGETHER_S = 0.5
 
 
 def _speech_error(error: GwError, request_id: str, context: str | None = None) -> Sequence[Frame]:
-    return [elevenlabs_speak_live.error_frame(error_bodies.code_of(error), error.message, close_code_of(error), context)]
+    return [elevenlabs_speak_live.error_frame(error_bodies.spoken_code(error, CODES), error.message, close_code_of(error), context)]
 
 
 SPEECH = SocketDialect(

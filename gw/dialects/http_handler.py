@@ -49,7 +49,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    error_body: Callable[[GwError, str], bytes] = error_bodies.body_of
+    error_body: Callable[[GwError, str], bytes] = error_bodies.vendor_body_of
+    status_of: Callable[[GwError], int] = error_bodies.status_of
     in_band: Callable[[bytes], bytes] = sse.encode
     id_headers: tuple[bytes, ...] = (b"x-request-id",)
 
@@ -97,7 +98,7 @@ async def serve(
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(gateway, scope)
         headers = [*_id_headers(dialect, id_), *error_bodies.headers_of(error)]
-        await send_response(send, error_bodies.status_of(error), JSON, dialect.error_body(error, id_), headers)
+        await send_response(send, dialect.status_of(error), JSON, dialect.error_body(error, id_), headers)
 
 
 def _id_headers(dialect: Dialect, id_: str) -> Headers:

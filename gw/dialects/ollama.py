@@ -15,7 +15,7 @@ from gw.wire.ollama_chat import OllamaEncoder, error_body, parse_request
 
 _LINES = b"application/x-ndjson"
 DIALECT = Dialect(
-    name="ollama", error_body=partial(error_bodies.body_by, error_body), in_band=lambda body: body + b"\n"
+    name="ollama", error_body=partial(error_bodies.body_by, error_bodies.bare(error_body)), in_band=lambda body: body + b"\n"
 )
 
 

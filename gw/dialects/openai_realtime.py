@@ -26,7 +26,7 @@ def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
     status = error_bodies.status_of(error)
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     server = RealtimeListenServer(session_id=request_id)
-    return [server.error(type=kind, code=error_bodies.code_of(error), message=error.message)]
+    return [server.error(type=kind, code=error_bodies.spoken_code(error, error_bodies.OPENAI_CODES), message=error.message)]
 
 
 DIALECT = SocketDialect(name="openai", error_frames=_error_frames)

@@ -107,7 +107,7 @@ class Responder:
             error, *others = leaves_of(raised)  # both upstreams may fail, or one in the moment of a cancellation
             if not isinstance(error, GwError) or not all(isinstance(other, GwError) for other in others):
                 raise
-            failure = {"type": "server_error", "code": error_bodies.code_of(error), "message": error.message}
+            failure = {"type": "server_error", "code": error_bodies.spoken_code(error, error_bodies.OPENAI_CODES), "message": error.message}
             status, details = "failed", {"error": failure}
         if self.scope.cancelled_caught:
             status, details = "cancelled", {"reason": self.cancel_reason}

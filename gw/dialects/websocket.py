@@ -53,7 +53,7 @@ class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Name of the dialect; frames of a provider of the same dialect are passed on unchanged."""
-    error_body: Callable[[GwError, str], bytes] = error_bodies.body_of
+    error_body: Callable[[GwError, str], bytes] = error_bodies.vendor_body_of
     """Body of a refused handshake."""
     error_frames: Callable[[GwError, str], Sequence[Frame]] = lambda error, request_id: ()
     """Frames sent before an accepted session is closed."""

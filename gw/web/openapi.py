@@ -36,6 +36,21 @@ class Error(Schema):
     error: ErrorDetail
 
 
+class VendorErrorDetail(Schema):
+    """Error of a voice request in OpenAI's words; `gw` has our `type`, `code`, `request_id` and the facts."""
+
+    type: str
+    code: str | None
+    message: str
+    param: str | None
+
+
+class VendorError(Schema):
+    """Body of a failed voice request."""
+
+    error: VendorErrorDetail
+
+
 _REF = "#/components/schemas/{name}"
 _EXAMPLES = {"model_id": "sim/echo", "project_id": "default", "provider_id": "sim"}
 _STATUSES = {
@@ -102,7 +117,7 @@ class _Schemas:
 
     def __init__(self, routes: Iterable[Route]) -> None:
         shapes = [shape for route in routes for shape in (route.body, *route.answers)]
-        self._types = [*(shape for shape in shapes if shape is not None and not isinstance(shape, Raw)), Error]
+        self._types = [*(shape for shape in shapes if shape is not None and not isinstance(shape, Raw)), Error, VendorError]
         schemas, components = msgspec.json.schema_components(self._types, ref_template=_REF)
         self._schemas = list(schemas)
         # A default that is a tuple becomes the list that JSON has.
@@ -157,8 +172,9 @@ def _query_parameter(field: QueryField) -> Json:
 
 def _responses(route: Route, schemas: _Schemas, *, has_parameter: bool) -> Iterator[tuple[str, Json]]:
     yield "200", {"description": "Done.", "content": schemas.content(route.answers)}
+    error = VendorError if route.right == "data" else Error
     for status in sorted(_error_statuses(route, has_parameter)):
-        shapes = route.unavailable if status == 503 and route.unavailable else (Error,)
+        shapes = route.unavailable if status == 503 and route.unavailable else (error,)
         yield str(status), {"description": _STATUSES[status], "content": schemas.content(shapes)}
 
 

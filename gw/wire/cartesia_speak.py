@@ -479,9 +479,14 @@ def as_sse(frames: list[str]) -> bytes:
 
 def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
     """Return the body of a failed HTTP answer."""
-    return msgspec.json.encode({**facts, "error_code": code, "title": code, "message": message, "request_id": request_id})
+    about = {"error_code": code, "title": _title(code), "message": message, "request_id": request_id}
+    return msgspec.json.encode({**facts, **about})
 
 
 def error_frame(status: int, code: str, message: str, context: str | None, request_id: str) -> str:
-    about = {"error_code": code, "title": code, "message": message, "request_id": request_id, "context_id": context}
+    about = {"error_code": code, "title": _title(code), "message": message, "request_id": request_id, "context_id": context}
     return typed_frame("error", done=True, status_code=status, **about)
+
+
+def _title(code: str) -> str:
+    return code.replace("_", " ").capitalize()

@@ -530,9 +530,9 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def error_body(
-    *, type: str, code: str, message: str, request_id: str, param: object = None, **facts: object   # noqa: A002  the wire's name
+    *, type: str, code: str | None, message: str, param: object = None, **members: object   # noqa: A002  the wire's name
 ) -> bytes:
-    """Return `{"error": {…}}` as OpenAI's SDKs read it, with our request id and the error's other facts."""
+    """Return `{"error": {…}}` as OpenAI's SDKs read it, with further members."""
     param = None if param is None else str(param)
-    error = {"message": message, "type": type, "param": param, "code": code, "request_id": request_id}
-    return msgspec.json.encode({"error": {**facts, **error}})
+    error = {"message": message, "type": type, "param": param, "code": code}
+    return msgspec.json.encode({"error": {**members, **error}})

@@ -61,6 +61,7 @@ _TOKEN = re.compile(
     r"|\bAIza[\w-]{10,}"
     r"|\b(?=\w*\d)(?=\w*[A-Za-z])\w{24,}"   # a hyphen ends a run: long model names are not keys
 )
+_UNKNOWN_MODEL = re.compile(r"(?i)\bmodel\b|\bmodel_")
 _QUOTED = re.compile(r"""(?s)'[^']{48,}'|"[^"]{48,}"|`[^`]{48,}`""")
 _CODE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECONDS = re.compile(rb"[0-9]{1,12}(?:\.[0-9]{1,9})?")
@@ -141,6 +142,8 @@ def error_of(
     secrets = tuple(secrets)
     code, kind = safe_code(facts.code, secrets), safe_code(facts.kind, secrets)
     upstream_code = code or kind
+    if status == 404 and _UNKNOWN_MODEL.search(f"{code} {facts.message}"):
+        upstream_code = "model_not_found"  # Anthropic's `not_found_error` and Ollama's bare text say the same
     message = filtered(facts.message, secrets)
     detail = f"HTTP {status}" + (f" {upstream_code}" if upstream_code else "")
     detail = (f"{detail}: {message}" if message else detail)[:DETAIL_CHARACTERS]

@@ -83,6 +83,11 @@ class Endpoint:
     ends_with: bytes = b""
     """The end marker of a complete stream."""
 
+    def gw(self, reply: Reply) -> dict[str, Any]:
+        """Our class, code and facts in a failed answer."""
+        about: dict[str, Any] = self.error(reply)["gw"]
+        return about
+
     async def ask(self, plane: Plane, model: str, headers: dict[str, str] | None = None, **members: Any) -> Reply:
         body, content_type = self.body(model, **members)
         return await plane.post(self.path, body, content_type, **(headers or {}))
@@ -184,11 +189,9 @@ MESSAGES_STREAM = Endpoint(
     content=lambda reply: "".join(e["delta"].get("text", "") for e in _named_events(reply) if e["type"] == "content_block_delta"),
     content_type="text/event-stream",
     streams=True,
-    in_band=lambda reply: _named_events(reply)[-1]["error"] | {"request_id": _named_events(reply)[-1]["request_id"]},
-    error=lambda reply: reply.error | {"request_id": reply.json["request_id"]},
+    in_band=lambda reply: _named_events(reply)[-1]["error"],
     ends_with=b"event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
 )
-MESSAGES_WHOLE = attrs.evolve(MESSAGES_WHOLE, error=MESSAGES_STREAM.error)
 
 
 def _responses_body(model: str, *, stream: bool, **members: Any) -> tuple[bytes, str]:

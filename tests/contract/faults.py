@@ -340,7 +340,7 @@ FAULTS = (
     Fault(name="400 context length", play=answer(400, "context_length_exceeded"), outcome="rejected", status=400),
     Fault(name="401", play=answer(401, "invalid_api_key"), outcome="rejected"),
     Fault(name="402", play=answer(402, "payment_required"), outcome="failed"),
-    Fault(name="404", play=answer(404, "model_not_found"), outcome="rejected"),
+    Fault(name="404", play=answer(404, "model_not_found"), outcome="rejected", status=404),
     Fault(name="408", play=answer(408, "timeout"), outcome="failed"),
     Fault(name="413", play=answer(413, "request_too_large"), outcome="rejected", status=413),
     Fault(
@@ -372,8 +372,8 @@ FAULTS = (
     ),
     Fault(name="429 quota", play=answer(429, "insufficient_quota"), outcome="failed"),
     Fault(name="500", play=answer(500, "server_error"), outcome="failed"),
-    Fault(name="503", play=answer(503, "overloaded"), outcome="failed"),
-    Fault(name="529", play=answer(529, "overloaded"), outcome="failed"),
+    Fault(name="503", play=answer(503, "overloaded"), outcome="failed", status=503, retry_after="1"),
+    Fault(name="529", play=answer(529, "overloaded"), outcome="failed", status=503, retry_after="1"),
     Fault(name="302", play=answer(302, "", (b"location", b"http://elsewhere.test/")), outcome="rejected"),
     Fault(name="filtered", play=answer(400, "content_policy_violation"), outcome="refused", status=400),
     Fault(

@@ -328,7 +328,7 @@ async def test_a_failure_after_a_sign_of_life_is_told_in_the_stream(endpoint, up
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m")
         assert (reply.status, reply.cut, reply.took_s) == (200, False, pytest.approx(8, abs=0.1))
-        error = endpoint.in_band(reply)
+        error = endpoint.in_band(reply)["gw"]
         assert (error["outcome"], error["request_id"]) == ("too_slow", reply.headers["x-request-id"])
         assert plane.kept.record.status == "error"
 
@@ -342,7 +342,7 @@ async def test_a_failure_at_the_moment_of_a_sign_of_life(endpoint, upstreams, tm
         for _ in range(4):  # the order of two tasks that wake together is chance
             reply = await endpoint.ask(plane, "own/m", {"x_gw_fallback": "off"})
             assert not reply.cut
-            error = endpoint.in_band(reply) if reply.status == 200 else endpoint.error(reply)
+            error = (endpoint.in_band(reply) if reply.status == 200 else endpoint.error(reply))["gw"]
             assert error["outcome"] == "failed"
 
 
@@ -356,7 +356,7 @@ async def test_the_error_body(endpoint, upstreams, tmp_path, autojump_clock):
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m")
         assert (reply.status, reply.headers["content-type"]) == (502, "application/json")
-        error = endpoint.error(reply)
+        error = endpoint.gw(reply)
         assert error["code"] == "upstream_rejected"
         assert error["request_id"] == reply.headers["x-request-id"] == plane.kept.record.id
         assert (error["upstream_status"], error["provider"]) == (401, "own")
@@ -378,7 +378,7 @@ async def test_an_upstream_that_breaks_off_after_content(endpoint, vendor, upstr
             assert reply.cut
             assert reply.body
         else:
-            error = endpoint.in_band(reply)
+            error = endpoint.in_band(reply)["gw"]
             assert error["outcome"] == "cut"
             assert error["request_id"] == reply.headers["x-request-id"]
         record = plane.kept.record
@@ -401,8 +401,8 @@ async def test_all_candidates_failed(endpoint, upstreams, tmp_path, autojump_clo
         async with open_plane(config, tmp_path) as plane:
             upstreams.into(plane)
             reply = await endpoint.ask(plane, "own/m")
-            assert (reply.status, endpoint.error(reply)["code"]) == (status, code)
-            assert [a["model"] for a in endpoint.error(reply)["attempts"]] == ["own/m", OTHERS[endpoint.modality]]
+            assert (reply.status, endpoint.gw(reply)["code"]) == (status, code)
+            assert [a["model"] for a in endpoint.gw(reply)["attempts"]] == ["own/m", OTHERS[endpoint.modality]]
             assert reply.headers.get("retry-after") == ("7" if status == 429 else None)
             assert plane.kept.record.status == "error"
             assert len(plane.kept.record.attempts) == 2
@@ -413,15 +413,15 @@ async def test_what_is_refused_before_anybody_is_called(endpoint, upstreams, tmp
     async with open_plane(upstreams.config, tmp_path) as plane:
         upstreams.into(plane)
         unknown = await endpoint.ask(plane, "own/nothing")
-        assert (unknown.status, endpoint.error(unknown)["code"]) == (404, "model_not_found")
-        assert "own/m" in endpoint.error(unknown)["available"]
+        assert (unknown.status, endpoint.gw(unknown)["code"]) == (404, "model_not_found")
+        assert "own/m" in endpoint.gw(unknown)["available"]
         stranger = await endpoint.ask(plane, "own/m", {"x_gw_project": "nobody"})
-        assert (stranger.status, endpoint.error(stranger)["code"]) == (404, "project_not_found")
+        assert (stranger.status, endpoint.gw(stranger)["code"]) == (404, "project_not_found")
         _, content_type = endpoint.body("own/m")
         for rubbish in (b"{", b"[]", b"\xff", b""):
             bad = await plane.post(endpoint.path, rubbish, content_type)
-            assert (bad.status, endpoint.error(bad)["code"]) == (400, "invalid_request")
-            assert bad.headers["x-request-id"] == endpoint.error(bad)["request_id"]
+            assert (bad.status, endpoint.gw(bad)["code"]) == (400, "invalid_request")
+            assert bad.headers["x-request-id"] == endpoint.gw(bad)["request_id"]
         assert plane.kept.intents == []
         assert upstreams.fake.ledger == []
         again = await endpoint.ask(plane, "own/m")
@@ -434,21 +434,21 @@ async def test_limits(endpoint, upstreams, tmp_path, autojump_clock):
     async with open_plane(upstreams.config + upstreams.chain + limited, tmp_path, spent={"small": 2_000_000}) as plane:
         upstreams.into(plane)
         spent = await endpoint.ask(plane, "own/m", {"x_gw_project": "small"})
-        assert (spent.status, endpoint.error(spent)["code"]) == (402, "budget_exceeded")
-        assert (endpoint.error(spent)["project"], endpoint.error(spent)["daily_budget"]) == ("small", 0.001)
+        assert (spent.status, endpoint.gw(spent)["code"]) == (402, "budget_exceeded")
+        assert (endpoint.gw(spent)["project"], endpoint.gw(spent)["daily_budget"]) == ("small", 0.001)
         assert spent.headers["x-should-retry"] == "false"
         assert (plane.kept.record.status, plane.kept.record.cost_nusd, plane.kept.intents) == ("error", 0, [])
         first = await endpoint.ask(plane, "own/m")
         assert first.headers["x-ratelimit-limit-requests"] == "1"
         assert first.headers["x-ratelimit-remaining-requests"] == "0"
         alone = await endpoint.ask(plane, "own/m", {"x_gw_fallback": "off"})
-        assert (alone.status, endpoint.error(alone)["code"], endpoint.error(alone)["limit_source"]) == (429, "rate_limited", "configured")
+        assert (alone.status, endpoint.gw(alone)["code"], endpoint.gw(alone)["limit_source"]) == (429, "rate_limited", "configured")
         assert int(alone.headers["retry-after"]) == 60
         second = await endpoint.ask(plane, "own/m")
         assert second.headers["x-gw-model"] == OTHERS[endpoint.modality]
         third = await endpoint.ask(plane, "own/m")
-        assert (third.status, endpoint.error(third)["code"]) == (429, "rate_limited")
-        assert len(endpoint.error(third)["attempts"]) == 2
+        assert (third.status, endpoint.gw(third)["code"]) == (429, "rate_limited")
+        assert len(endpoint.gw(third)["attempts"]) == 2
         assert int(third.headers["retry-after"]) == 60
         assert len(plane.kept.intents) == 2
 
@@ -458,7 +458,7 @@ async def test_a_body_that_is_too_large(endpoint, upstreams, tmp_path, autojump_
     async with open_plane(upstreams.config + SMALL, tmp_path) as plane:
         upstreams.into(plane)
         reply = await endpoint.ask(plane, "own/m", padding="x" * 300_000)
-        assert (reply.status, endpoint.error(reply)["code"]) == (413, "too_large")
+        assert (reply.status, endpoint.gw(reply)["code"]) == (413, "too_large")
         assert plane.kept.records == []
         assert upstreams.fake.ledger == []
 

@@ -40,13 +40,13 @@ CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
 
 def checked(answer, status: int, error: type[GwError], code: str) -> dict[str, object]:
-    """The one error body: type, code, message, param, request id, and the facts as members."""
-    facts = answer.error
+    """Type, code, request id and facts: members of the error, in `gw` where it is OpenAI's own error."""
+    facts = answer.error.get("gw", answer.error)
     assert (answer.status, facts["type"], facts["code"]) == (status, error.__name__, code)
     assert facts["request_id"] == answer.headers["x-request-id"]
-    assert facts["message"]
-    assert "param" in facts
-    return facts
+    assert answer.error["message"]
+    assert "param" in answer.error
+    return facts | {"message": answer.error["message"]}
 
 
 @asynccontextmanager

@@ -86,8 +86,8 @@ def check_content(form: Endpoint, reply: Reply, plane: Plane, fault: Fault) -> N
 
 def check_error(error: dict[str, object], outcome: str) -> None:
     """OpenAI's members, and ours."""
-    assert {"message", "type", "param", "code", "request_id"} <= set(error)
-    assert error["outcome"] == outcome
+    assert set(error) == {"message", "type", "param", "code", "gw"}
+    assert error["gw"]["outcome"] == outcome
     assert "a-key-of-no-value" not in str(error)
 
 
@@ -147,7 +147,7 @@ async def meet_with_another_candidate(fault: Fault, form: Endpoint, tmp_path: Pa
         elif fault.when_of(form) == "after":
             check_broken_off(fault, form, plane, reply)
         elif fault.caller:
-            assert (reply.status, reply.error["outcome"]) == (fault.status, outcome)
+            assert (reply.status, reply.error["gw"]["outcome"]) == (fault.status, outcome)
             check_record(plane, "error", outcome)
         else:
             check_record(plane, "fallback", outcome, "ok")
@@ -175,7 +175,7 @@ async def meet_without_another_candidate(fault: Fault, form: Endpoint, tmp_path:
             assert reply.took_s <= (2 if fault.can_go_on(form) else 1) * IDLE_S + 0.5
         else:
             assert reply.headers["content-type"] == "application/json"
-            assert reply.headers["x-request-id"] == reply.error["request_id"] == plane.kept.record.id
+            assert reply.headers["x-request-id"] == reply.error["gw"]["request_id"] == plane.kept.record.id
             assert (reply.status, reply.headers.get("retry-after")) == (fault.status, fault.retry_after)
             check_error(reply.error, outcome)
             check_record(plane, "error", outcome)

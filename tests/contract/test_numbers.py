@@ -274,7 +274,7 @@ async def test_a_blocked_request_costs_nothing_and_is_logged(setup, mock_clock):
     await setup.chat(x_gw_project="shop")
     calls = len(setup.north.ledger)
     blocked = await setup.chat(x_gw_project="shop")
-    assert (blocked.status, blocked.error["spent"], blocked.error["daily_budget"]) == (402, 1.0, 1.0)
+    assert (blocked.status, blocked.error["gw"]["spent"], blocked.error["gw"]["daily_budget"]) == (402, 1.0, 1.0)
     assert len(setup.north.ledger) == calls
     newest = (await setup.json("/v1/logs"))[0]
     assert (newest["status"], newest["error_code"], newest["cost_usd"]) == ("error", "budget_exceeded", 0.0)

@@ -120,7 +120,7 @@ async def test_candidates_that_cannot_do_a_part_are_passed_over(tmp_path, autoju
         assert [attempt.outcome for attempt in plane.kept.records[0].attempts] == ["missing_ability", "ok"]
         fakes[0].status = 503
         failed = await create(plane, "other/m", tools=SEARCH)
-        assert (failed.status, [a["outcome"] for a in failed.error["attempts"]]) == (502, ["skipped", "failed"])
+        assert (failed.status, [a["outcome"] for a in failed.error["gw"]["attempts"]]) == (502, ["skipped", "failed"])
         assert fakes[1].ledger == []
 
 
@@ -144,7 +144,7 @@ async def test_a_model_that_is_not_there_is_not_taken_for_a_missing_path(tmp_pat
     async with open_plane(CONFIG, tmp_path) as plane:
         fake = FakeOpenAI(api_key="k", status=404, error_code="model_not_found")
         plane.net.hosts["own.test", 80] = hosted(fake)
-        assert (await create(plane, "own/m")).status == 502
+        assert (await create(plane, "own/m")).status == 404
         assert [entry.path for entry in fake.ledger] == ["/v1/responses"]
 
 

@@ -65,7 +65,7 @@ def test_no_key_comes_through():
 def test_our_body_is_read_as_it_was_meant():
     body = error_body("budget_exceeded", "No money.", "r-1", outcome="x")
     assert msgspec.json.decode(body) == {
-        "error_code": "budget_exceeded", "title": "budget_exceeded", "message": "No money.", "request_id": "r-1", "outcome": "x",
+        "error_code": "budget_exceeded", "title": "Budget exceeded", "message": "No money.", "request_id": "r-1", "outcome": "x",
     }  # fmt: skip
     assert "No money." in classify("p", 400, None, body).detail
 

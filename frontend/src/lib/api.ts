@@ -39,9 +39,10 @@ export async function failure(response: Response): Promise<ApiError> {
   } catch {
     // not the gateway's response, but for example that of a proxy in front of it
   }
+  const own = (body.gw ?? body) as Record<string, unknown>; // voice requests fail in the words of a vendor, with ours in `gw`
   const message = typeof body.message === "string" ? body.message : `HTTP ${response.status} ${response.statusText}`;
   const param = typeof body.param === "string" ? body.param : null;
-  return new ApiError(response.status, String(body.code ?? "http_error"), message, param, body);
+  return new ApiError(response.status, String(own.code ?? "http_error"), message, param, own);
 }
 
 async function call(method: string, target: string, body: unknown, signal?: AbortSignal): Promise<Response> {
