@@ -5,16 +5,18 @@ Problems go into the document; `warnings` are for settings that are valid but su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from gw.config.load import Document, Path, dotted
 from gw.config.node import suggestion
-from gw.config.settings import Settings
+from gw.config.settings import ANY_ORIGIN, Settings
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Model
 from gw.types.ids import MODALITIES, Modality
 from gw.types.provider_types import PROVIDER_TYPES
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
@@ -128,6 +130,18 @@ class CrossChecks:
             what = f"serve.host {serve.host!r} can be reached from other machines, and no credential is required"
             hint = "set auth.admin_token or auth.keys, or auth.allow_open: true"
             self._document.problem(("serve", "host"), what, hint)
+        self._cors()
+
+    def _cors(self) -> None:
+        for index, origin in enumerate(self._settings.serve.cors_origins):
+            place: Path = ("serve", "cors_origins", index)
+            if origin == ANY_ORIGIN:
+                if not self._settings.auth.on:
+                    what = f"{origin!r} would let every web page use the gateway, because no credential is required"
+                    self._document.problem(place, what, "set auth.admin_token or auth.keys, or list the pages' origins")
+            elif origin != "null" and not _ORIGIN.fullmatch(origin):
+                what = f"{origin!r} is not an origin as browsers send it"
+                self._document.problem(place, what, "write scheme://host or scheme://host:port in lower case, without a path")
 
 
 def warnings(document: Document, settings: Settings) -> Iterator[str]:

@@ -98,6 +98,10 @@ class CostTracking:
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 
 
+ANY_ORIGIN = "*"
+"""In `serve.cors_origins`: pages of every origin."""
+
+
 @attrs.frozen(kw_only=True)
 class Serve:
     host: Annotated[str, "an address beyond loopback needs `auth`"] = "127.0.0.1"
@@ -111,7 +115,9 @@ class Serve:
     tls_cert: Annotated[Path | None, "both or none; relative to this file"] = None
     tls_key: Path | None = None
     allowed_hosts: Annotated[tuple[str, ...], "Host names accepted besides loopback ones"] = ()
-    cors_origins: Annotated[tuple[str, ...], "web pages that may call the API from a browser"] = ()
+    cors_origins: Annotated[
+        tuple[str, ...], "origins of web pages that may call the API from a browser; '*': any page, which needs `auth`"
+    ] = ()
     provider_base_url_hosts: Annotated[tuple[str, ...], "hosts to which the API may move a stored key"] = ()
 
     def max_body_bytes(self) -> int:

@@ -20,15 +20,15 @@ before the logout is valid again. To end every session, change the token.
 from __future__ import annotations
 
 import hmac
+import re
 import secrets
 from collections.abc import Awaitable, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
 
-from gw.config.settings import Serve, Settings
+from gw.config.settings import ANY_ORIGIN, Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
-from gw.dialects.http_handler import ANSWER_HEADERS
 from gw.dialects.request_io import header
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
@@ -46,12 +46,9 @@ FAILURES_A_MINUTE = 10
 MAX_ADDRESSES = 1_000  # addresses that are remembered; beyond it the one added first is forgotten
 
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
-_CORS_HEADERS = (
-    b"authorization, content-type, xi-api-key, x-api-key, api-key, anthropic-version, anthropic-beta, "
-    b"cartesia-version, x-gw-project, x-gw-session, x-gw-turn, x-gw-fallback, traceparent"
-)
 _DASHBOARD = b"x-gw-dashboard"
-_CORS_EXPOSED = ", ".join(("x-request-id", "retry-after", *map(str.lower, ANSWER_HEADERS), "dg-request-id")).encode()
+_HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]{1,100}")
+_MAX_ASKED = 100  # names of headers in one preflight
 
 
 def authorize(gateway: Gateway, right: Right, scope: Scope, now: float) -> None:
@@ -142,7 +139,8 @@ def check_origin(settings: Settings, scope: Scope) -> bytes | None:
             origin = value
         elif name == b"sec-fetch-site":
             site = value
-    if origin is not None and origin.decode("latin-1") in settings.serve.cors_origins:
+    listed = settings.serve.cors_origins
+    if origin is not None and listed and (origin.decode("latin-1") in listed or ANY_ORIGIN in listed):
         return bytes(origin)
     if scope["type"] == "http" and scope["method"] in _SAFE:
         return None
@@ -198,24 +196,30 @@ async def _preflight(gateway: Gateway, scope: Scope, send: Send, origin: bytes) 
     headers = [
         (b"access-control-allow-origin", origin),
         (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-        (b"access-control-allow-headers", _CORS_HEADERS + _stainless(scope)),
         (b"access-control-max-age", b"600"),
-        (b"vary", b"origin"),
+        (b"vary", b"origin, access-control-request-headers"),
         (b"x-request-id", request_id(gateway, scope).encode()),
     ]
+    if names := _allowed_headers(header(scope, b"access-control-request-headers") or b""):
+        headers.append((b"access-control-allow-headers", b", ".join(names)))
+    if header(scope, b"access-control-request-private-network") == b"true":  # a public page and a gateway in a private network
+        headers.append((b"access-control-allow-private-network", b"true"))
     await Reply(b"", b"", headers, 204).send(send, [])
 
 
-def _stainless(scope: Scope) -> bytes:
-    """Return the requested `x-stainless-*` headers; generated SDKs send many different ones."""
-    requested = header(scope, b"access-control-request-headers") or b""
-    names = (name.strip().lower() for name in requested.split(b","))
-    return b"".join(b", " + n for n in names if n.startswith(b"x-stainless-") and n.replace(b"-", b"").isalnum())
+def _allowed_headers(requested: bytes) -> list[bytes]:
+    """Return the requested header names that are valid. Every SDK sends some of its own, so none is refused but the dashboard's."""
+    names = dict.fromkeys(name.strip().lower() for name in requested.split(b",", _MAX_ASKED)[:_MAX_ASKED])
+    return [name for name in names if name != _DASHBOARD and _HEADER_NAME.fullmatch(name)]
 
 
 def _with_cors(send: Send, origin: bytes) -> Send:
+    """Return `send` with the headers that let the page read the answer and all of its headers.
+
+    `*` covers every header, because credentials in the sense of CORS (cookies) are never allowed.
+    """
     allowed = (b"access-control-allow-origin", origin)
-    added = [allowed, (b"access-control-expose-headers", _CORS_EXPOSED), (b"vary", b"origin")]
+    added = [allowed, (b"access-control-expose-headers", b"*"), (b"vary", b"origin")]
 
     async def send_with_cors(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -135,9 +135,7 @@ class Head:
             tokens = [token.strip() for token in connection.split(b",")]
             self.keep = self.keep and b"close" not in tokens
             if upgrade and b"upgrade" in tokens:
-                self.upgrade = upgrade
-        if b"h2c" in upgrade:
-            raise Refused(400, "HTTP/2 is not supported")
+                self.upgrade = upgrade  # other protocols than WebSocket, such as the JDK's h2c, are ignored: RFC 9110 7.8
         self.body = BodyFraming(int(fields.get(b"content-length", b"0")), chunked=bool(encoding))
 
 

@@ -1,8 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from gw.config.parse import parse
+from gw.errors import ConfigError
 
 BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
 
@@ -45,3 +47,23 @@ def test_nothing_to_say(text):
 def test_one_fault_of_a_provider_is_not_reported_again_by_its_models():
     with pytest.raises(Exception, match=r"\(1 problem\)"):
         parse("providers: {x: {type: nope}}\nmodels: {llm: [x/y]}", file="f", env={}, data_dir=Path("/d"))
+
+
+@pytest.mark.parametrize(
+    ("origins", "auth", "problem"),
+    [
+        ("['*']", "", "gw.yaml:3:24: '*' would let every web page use the gateway, because no credential is required"),
+        ("[app.example]", "", "gw.yaml:3:24: 'app.example' is not an origin as browsers send it"),
+        ("['https://app.example/']", "", "gw.yaml:3:24: 'https://app.example/' is not an origin as browsers send it"),
+        ("['https://APP.example']", "", "gw.yaml:3:24: 'https://APP.example' is not an origin as browsers send it"),
+        ("['https://app.example:8443', 'http://[::1]:3000', 'null', 'chrome-extension://abc']", "", None),
+        ("['*']", "auth: {admin_token: t}\n", None),
+    ],
+)
+def test_origins_of_web_pages(origins, auth, problem):
+    text = f"{BASE}serve: {{cors_origins: {origins}}}\n{auth}"
+    if problem is None:
+        parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))
+    else:
+        with pytest.raises(ConfigError, match=re.escape(problem)):
+            parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))

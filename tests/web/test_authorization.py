@@ -145,20 +145,45 @@ async def test_a_listed_origin_may_read_and_write(inside):
     answer = await call(app, "/v1/chat/completions", listed, method="POST")
     assert answer.status == 200
     assert answer.headers["access-control-allow-origin"] == "http://app.example"
-    assert "x-request-id" in answer.headers["access-control-expose-headers"]
+    assert answer.headers["access-control-expose-headers"] == "*"
     assert answer.headers["vary"] == "origin"
     assert (await call(app, "/v1/chat/completions", FOREIGN, method="POST")).status == 403
 
 
 async def test_the_preflight_of_a_listed_origin(inside):
+    """SDKs for browsers send headers of their own, so the answer allows what was requested, but for the dashboard's own header."""
     app = fenced(inside, Access(settings(cors_origins=("http://app.example",))))
-    requested = {"origin": "http://app.example", "access-control-request-headers": "X-Stainless-OS, x-stainless-\xe9, x-other"}
-    answer = await call(app, "/v1/chat/completions", requested, method="OPTIONS")
-    assert (answer.status, answer.body) == (204, b"")
-    allowed = answer.headers["access-control-allow-headers"].split(", ")
-    assert {"authorization", "xi-api-key", "x-gw-project", "x-stainless-os"} <= set(allowed)
-    assert "x-other" not in allowed
+    names = "X-Stainless-OS, x-fern-language, anthropic-dangerous-direct-browser-access, openai-organization, authorization"
+    for requested, allowed in (
+        (names, names.lower()),
+        ("X-GW-Dashboard, xi-api-key", "xi-api-key"),
+        ("x-\xe9, a b, a:b, , x-ok,x-ok", "x-ok"),
+        (", ".join(f"x-{n}" for n in range(1_000)), ", ".join(f"x-{n}" for n in range(100))),
+        ("a" * 101, None),
+        ("", None),
+    ):
+        headers = {"origin": "http://app.example", "access-control-request-headers": requested}
+        answer = await call(app, "/v1/chat/completions", headers, method="OPTIONS")
+        assert (answer.status, answer.body) == (204, b"")
+        assert answer.headers.get("access-control-allow-headers") == allowed
+        assert answer.headers["access-control-allow-origin"] == "http://app.example"
+        assert answer.headers["vary"] == "origin, access-control-request-headers"
     assert inside.scopes == []
+
+
+async def test_a_preflight_from_a_public_page_to_a_private_network(inside):
+    app = fenced(inside, Access(settings(cors_origins=("http://app.example",))))
+    for asked in ({}, {"access-control-request-private-network": "true"}):
+        answer = await call(app, "/v1/listen", {"origin": "http://app.example", **asked}, method="OPTIONS")
+        assert answer.headers.get("access-control-allow-private-network") == ("true" if asked else None)
+
+
+async def test_every_page_may_call_when_all_origins_are_listed(inside):
+    app = fenced(inside, Access(settings(cors_origins=("*",))))
+    for origin in ("http://app.example", "https://other.example:8443", "null"):
+        answer = await call(app, "/v1/chat/completions", {"origin": origin, "sec-fetch-site": "cross-site"}, method="POST")
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, origin)
+        assert "access-control-allow-credentials" not in answer.headers
 
 
 @pytest.mark.parametrize(("origin", "through"), [(b"http://127.0.0.1:8080", True), (b"http://evil.example", False)])
