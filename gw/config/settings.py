@@ -119,6 +119,9 @@ class Serve:
         tuple[str, ...], "origins of web pages that may call the API from a browser; '*': any page, which needs `auth`"
     ] = ()
     provider_base_url_hosts: Annotated[tuple[str, ...], "hosts to which the API may move a stored key"] = ()
+    recording_hosts: Annotated[
+        tuple[str, ...], "private hosts from which recordings are fetched, and to which callbacks go"
+    ] = ()
 
     def max_body_bytes(self) -> int:
         return int(self.max_body_mb * 1_000_000)

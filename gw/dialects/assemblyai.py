@@ -15,6 +15,7 @@ import trio
 
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, read_audio, read_transcript
+from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import send_response
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
@@ -23,6 +24,7 @@ from gw.telemetry.clock import RequestIds
 from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_stream
+from gw.wire.assemblyai_stream import TranscriptOptions
 from gw.wire.json_frames import Frame
 
 LIFETIME_S = 3_600.0
@@ -88,28 +90,31 @@ class Jobs:
     async def start(self, exchange: HttpExchange, body: bytes) -> tuple[str, _Job]:
         """Start a transcript. Raises ClientProtocolError, Overloaded, and what a check of the model's name raises."""
         options, other_members = assemblyai_stream.parse_job(body)
-        id_ = options.audio_url.removeprefix(_URL_PREFIX)
-        stored = self._uploads.get(id_) if options.audio_url.startswith(_URL_PREFIX) else None
-        if stored is None or stored.project != exchange.caller.project:
-            raise ClientProtocolError(
-                what="audio_url must be the address of an upload made here: POST /v2/upload first", param="audio_url"
-            )
-        model = (options.speech_models or [options.speech_model or ""])[0]
-        exchange.gateway.relay.resolve(model, "stt", exchange.caller)
-        if len(self._jobs) >= MAX_JOBS:
-            raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
-        upload = stored.upload
-        request = TranscribeRequest(
-            model=model, audio=upload, format=upload.format, audio_seconds=upload.audio_seconds,
-            timestamps=frozenset({"word"}), fields=other_members, dialect=DIALECT.name,
-            **options.common(other_members),
-        )
-        exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
+        own = None if options.audio_url.startswith(_URL_PREFIX) else Upload()
+        try:
+            upload = self._upload_at(options.audio_url, exchange.caller.project) if own is None else own
+            request = _request(exchange, options, other_members, upload, None if own is None else options.audio_url)
+            exchange.gateway.relay.resolve(request.model, "stt", exchange.caller)
+            exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
+            if len(self._jobs) >= MAX_JOBS:
+                raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
+        except BaseException:
+            if own is not None:
+                await own.__aexit__(None, None, None)
+            raise
         job_id = exchange.caller.request_id
         job = _Job(exchange.caller, request, options.audio_url, trio.current_time() + LIFETIME_S)
         self._jobs[job_id] = job
         self._send_job.send_nowait((job_id, exchange))
         return job_id, job
+
+    def _upload_at(self, url: str, project: str) -> Upload:
+        """Return an upload by its address. Raises ClientProtocolError."""
+        stored = self._uploads.get(url.removeprefix(_URL_PREFIX))
+        if stored is None or stored.project != project:
+            what = "audio_url must be the address of a recording, or of an upload made here within the last hour"
+            raise ClientProtocolError(what=what, param="audio_url")
+        return stored.upload
 
     def get(self, id_: str, project: str) -> _Job | None:
         job = self._jobs.get(id_)
@@ -127,6 +132,9 @@ class Jobs:
             job.error = error.message
         except OSError as error:  # the spool
             job.error = f"the upload cannot be read: {error.strerror}"
+        finally:
+            if job.request.url and isinstance(job.request.audio, Upload):  # its own, not one that others may use
+                await job.request.audio.__aexit__(None, None, None)
 
     async def _forget(self) -> None:
         now = trio.current_time()
@@ -134,6 +142,21 @@ class Jobs:
             await self._uploads.pop(id_).upload.__aexit__(None, None, None)
         for id_ in [id_ for id_, job in self._jobs.items() if job.expires_at < now]:
             del self._jobs[id_]
+
+
+def _request(
+    exchange: HttpExchange, options: TranscriptOptions, members: tuple[tuple[str, str], ...], upload: Upload, url: str | None
+) -> TranscribeRequest:
+    """Build the request. `url`: the recording's address, if it is not one of ours."""
+
+    def parse() -> TranscribeRequest:
+        return TranscribeRequest(
+            model=(options.speech_models or [options.speech_model or ""])[0], audio=upload, format=upload.format,
+            audio_seconds=upload.audio_seconds, timestamps=frozenset({"word"}), fields=members, dialect=DIALECT.name,
+            **options.common(members),
+        )
+
+    return by_url(exchange.gateway, url, "audio_url", upload, parse) if url is not None else parse()
 
 
 class _UnknownTranscript(ClientProtocolError):

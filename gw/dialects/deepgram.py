@@ -24,13 +24,14 @@ from gw.dialects.http_handler import (
     billed_units,
     read_audio,
 )  # fmt: skip
+from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import Headers, header
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
-from gw.errors import ClientProtocolError, GwError
+from gw.errors import GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
-from gw.types.stt import Transcript
+from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
 from gw.wire.deepgram_speak import DeepgramSpeakServer, FluxSpeakServer
@@ -49,19 +50,29 @@ error_body = partial(error_bodies.body_by, deepgram_listen.error_body, codes=COD
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 
+def _is_json(exchange: HttpExchange) -> bool:
+    content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
 async def listen(exchange: HttpExchange) -> None:
     async with Upload() as upload:
-        content_type = (header(exchange.scope, b"content-type") or b"").decode("latin-1")
-        if content_type.partition(";")[0].strip().lower() == "application/json":
-            raise ClientProtocolError(what="send the audio itself; fetching it from a URL is not supported", param="url")
-        await read_audio(exchange, upload)
-        request = deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
+        def parse() -> TranscribeRequest:
+            return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
+
+        if _is_json(exchange):
+            url = deepgram_listen.parse_url(await exchange.body())
+            request = by_url(exchange.gateway, url, "url", upload, parse)
+        else:
+            await read_audio(exchange, upload)
+            request = parse()
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
             created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
             body = deepgram_listen.encode_transcript(
-                transcript, request_id=id_, created=created, duration_s=request.audio_seconds,
+                transcript, request_id=id_, created=created,
+                duration_s=request.audio_seconds or upload.audio_seconds,
                 sha256=sha256(id_.encode()).hexdigest(), utterances="segment" in request.timestamps,
             )
             return body, "application/json"

@@ -19,15 +19,16 @@ import trio
 
 from gw.dialects import error_bodies, http_handler, live_transcription
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
+from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import Headers, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession, close_code_of
 from gw.errors import GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
-from gw.types.stt import Transcript
+from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
-from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live
+from gw.wire import elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import query_pairs
@@ -88,13 +89,18 @@ async def timed_stream(exchange: HttpExchange) -> None:
 
 async def recording(exchange: HttpExchange) -> None:
     async with Upload() as upload:
-        await http_handler.read_form(exchange, upload)
+        await http_handler.read_form(exchange, upload, elevenlabs_settings.URLS)
         fields = [*upload.fields, *query_pairs(exchange.query)]
-        request = elevenlabs_listen.parse_form(fields, upload, upload.format, upload.audio_seconds)
+
+        def parse() -> TranscribeRequest:
+            return elevenlabs_listen.parse_form(fields, upload, upload.format, upload.audio_seconds)
+
+        param, url = elevenlabs_listen.url_in(upload.fields)
+        request = by_url(exchange.gateway, url, param, upload, parse) if url else parse()
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             id_ = exchange.caller.request_id
-            body = elevenlabs_listen.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds)
+            body = elevenlabs_listen.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds or upload.audio_seconds)
             return body, "application/json"
 
         await http_handler.answer_transcript(exchange, request, encode)

@@ -7,7 +7,7 @@ connection).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Protocol, TypeAlias, TypeVar
@@ -311,9 +311,17 @@ async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transc
             return event
 
 
-async def read_form(exchange: HttpExchange, upload: Upload) -> None:
-    """Fill `upload` from a form with a file. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+async def read_form(exchange: HttpExchange, upload: Upload, urls: Collection[str] = ()) -> None:
+    """Fill `upload` from a form with a file, or with one of the fields `urls` instead, but not with both.
+
+    Raises ClientProtocolError, TooLarge, or OSError when the client leaves.
+    """
     await read_upload(exchange.scope, exchange.receive, upload)
+    if named := [name for name, value in upload.fields if name in urls and value not in ("", "null")]:
+        if upload.has_file or len(named) > 1:
+            what = f"send the recording once: as the part named 'file', or its address as {named[0]}"
+            raise ClientProtocolError(what=what, param=named[0])
+        return
     if not upload.has_file or not upload.size:
         raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
 

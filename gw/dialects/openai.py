@@ -9,9 +9,10 @@ from functools import partial
 
 from gw.dialects import http_handler
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes
+from gw.dialects.remote_recording import by_url
 from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
-from gw.types.stt import Transcript
+from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio
 from gw.wire.openai_chat import ChatEncoder, parse_request
 
@@ -48,8 +49,13 @@ async def speech(exchange: HttpExchange) -> None:
 
 async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> None:
     async with Upload() as upload:
-        await http_handler.read_form(exchange, upload)
-        request = openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
+        await http_handler.read_form(exchange, upload, ("url",))
+
+        def parse() -> TranscribeRequest:
+            return openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
+
+        url = openai_audio.url_in(upload.fields)
+        request = by_url(exchange.gateway, url, "url", upload, parse) if url else parse()
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             timestamps, language = request.timestamps, request.language

@@ -89,7 +89,10 @@ async def _fetch(
 
 @asynccontextmanager
 async def transcribe(request: TranscribeRequest, account: Account) -> AsyncIterator[TranscribeStream]:
-    """`POST /v2/upload`, `POST /v2/transcript`, then `GET` it until it is ready."""
+    """`POST /v2/upload`, unless the caller gave an address; `POST /v2/transcript`, then `GET` it until it is ready."""
+    if request.url:
+        yield _Job(request, account, request.url)
+        return
     headers = [(b"content-type", b"application/octet-stream")]
     uploaded = await _fetch(account, b"POST", b"/v2/upload", request.audio, headers)
     yield _Job(request, account, assemblyai_stream.upload_url(uploaded, account.provider_id))
@@ -151,7 +154,7 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 
 SPEC = ProviderSpec(
     type="assemblyai", base_url="https://api.assemblyai.com", dialect="assemblyai",
-    transcribe=transcribe, listen=listen,
+    fetches=frozenset({"assemblyai"}), transcribe=transcribe, listen=listen,
     honours={
         "transcribe": {**_HONOURS, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
         "listen": _HONOURS,

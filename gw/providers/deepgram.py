@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from gw.net.http1 import HttpResponse
+from gw.net.http1 import HttpResponse, RequestBody
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
@@ -40,15 +40,16 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
-    """`POST /v1/listen`, the recording as the body."""
+    """`POST /v1/listen`, the recording as the body, or its address in JSON."""
     path = deepgram_listen.recording_path(request, account.model).encode()
-    content_type = request.audio.content_type or "application/octet-stream"
+    body: bytes | RequestBody = deepgram_listen.url_body(request.url) if request.url else request.audio
+    content_type = "application/json" if request.url else request.audio.content_type or "application/octet-stream"
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
     keep_raw = request.dialect == "deepgram"
     decode = partial(deepgram_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
     read = partial(WholeTranscript, decode=decode)
-    return HttpCall(account, path, headers, request.audio, classify_deepgram, read)
+    return HttpCall(account, path, headers, body, classify_deepgram, read)
 
 
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
@@ -165,7 +166,7 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
     default_voice=deepgram_speak.default_voice,
-    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    fetches=frozenset({"deepgram"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={
         "transcribe": {**_COMMON, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
         "listen": {**_COMMON, **_SAME_AT_BOTH}, "speak": _SPEECH, "speak_live": _SPEECH,

@@ -142,7 +142,8 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTr
         redacted=bool(request.redact),
     )
     path, fields = elevenlabs_listen.recording_path(request).encode(), elevenlabs_listen.form_fields(request, account.model)
-    return form_call(account, path, key_headers(account.api_key), fields, request.audio, classify_elevenlabs, decode)
+    audio = None if request.url else request.audio  # the form has the address already
+    return form_call(account, path, key_headers(account.api_key), fields, audio, classify_elevenlabs, decode)
 
 
 class _ListenSocket(ListenSocket):
@@ -219,7 +220,7 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
     default_voice=lambda model: None,
-    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    fetches=frozenset({"elevenlabs"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     health_path="/v1/user/subscription", key_headers=key_headers,
     speak_formats=_RAW | {"mp3", "opus", "ogg"},

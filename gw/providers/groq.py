@@ -89,6 +89,7 @@ SPEC = ProviderSpec(
     type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
     default_voice=_default_voice,
     abilities=frozenset({"stream", "tools", "vision"}),
+    fetches=frozenset({"openai"}),
     chat=chat, transcribe=partial(openai_like.transcribe, native=_FORMATS), speak=_speak, speak_live=by_sentence(_speak_wav),
     honours={"transcribe": _TRANSCRIBE, "speak": _SPEECH, "speak_live": _SPEECH}, takes_own=_takes_own,
     speak_formats=frozenset({"wav", "mp3", "flac", "ogg", "mulaw"}),

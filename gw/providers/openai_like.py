@@ -62,7 +62,8 @@ def transcribe(
     `native` are the formats that the server knows. An answer in another one than the caller's is not passed on as it is.
     """
     sent = openai_audio.sent_format(request, account.model, native)
-    content_type, body = form(openai_audio.transcription_fields(request, account.model, sent), request.audio)
+    fields, audio = openai_audio.transcription_fields(request, account.model, sent), None if request.url else request.audio
+    content_type, body = form(fields, audio)
     path = b"/audio/translations" if request.task == "translate" else b"/audio/transcriptions"
     headers = [content_type, (b"accept", _SSE if request.stream else b"*/*"), *bearer(account.api_key)]
     provider = account.provider_id

@@ -212,6 +212,8 @@ class ProviderSpec:
     """Call → the settings that it honours when the caller's dialect is another one."""
     takes_own: Callable[[Any, Account], bool] | None = None
     """Whether a request's settings go to the vendor as the caller wrote them; None: those of the same dialect do."""
+    fetches: frozenset[str] = frozenset()
+    """Dialects whose callers' addresses of recordings the vendor takes and fetches itself."""
     chat: ChatCall | None = None
     transcribe: TranscribeCall | None = None
     listen: ListenCall | None = None

@@ -58,13 +58,16 @@ class FormBody:
 
 
 def form(
-    fields: Iterable[tuple[str, str]], audio: AudioSource, defaults: tuple[str, str] = ("", "")
-) -> tuple[tuple[bytes, bytes], FormBody]:
-    """Return the `Content-Type` header and the body of a multipart form with `fields` and the recording.
+    fields: Iterable[tuple[str, str]], audio: AudioSource | None, defaults: tuple[str, str] = ("", "")
+) -> tuple[tuple[bytes, bytes], FormBody | bytes]:
+    """Return the `Content-Type` header and the body of a multipart form with `fields` and the recording, if there is one.
 
     `defaults`: file name and content type of a recording that has none.
     """
     boundary = b"gw-" + secrets.token_hex(16).encode()
+    if audio is None:
+        body = multipart.encode_fields(fields, boundary=boundary)
+        return (b"content-type", b"multipart/form-data; boundary=" + boundary), body
     name, content_type = audio.filename or defaults[0], audio.content_type or defaults[1]
     head, tail = multipart.encode_form(fields, file_name=name, file_content_type=content_type, boundary=boundary)
     return (b"content-type", b"multipart/form-data; boundary=" + boundary), FormBody(head, audio, tail)
@@ -82,10 +85,10 @@ class WholeTranscript:
 
 
 def form_call(
-    account: Account, path: bytes, headers: Headers, fields: Iterable[tuple[str, str]], audio: AudioSource,
+    account: Account, path: bytes, headers: Headers, fields: Iterable[tuple[str, str]], audio: AudioSource | None,
     classify: Classify, decode: Callable[[bytes], TranscribeEvent], defaults: tuple[str, str] = ("", ""),
 ) -> HttpCall[WholeTranscript]:
-    """Send a recording in a form; the answer is one transcript."""
+    """Send a form, with the recording if there is one; the answer is one transcript."""
     content_type, body = form(fields, audio, defaults)
     return HttpCall(account, path, [content_type, *headers], body, classify, partial(WholeTranscript, decode=decode))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
@@ -49,6 +49,7 @@ from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.listening import ListeningSession
 from gw.relay.meter import record_error
+from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_response import SpeechResponse
@@ -280,7 +281,25 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
 
 
 class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEvent]):
+    """A request to transcribe. A recording at an address is fetched before the first candidate that does not do so itself."""
+
     __slots__ = ()
+
+    def is_hedged(self) -> bool:
+        return not self._request.url and super().is_hedged()
+
+    def _try(self, model: Model) -> Awaitable[OpenAttempt[TranscribeStream, TranscribeEvent]]:
+        fetch = self._request.fetch
+        if fetch is None or fetches(self.candidates.catalog, model, self._request.dialect):
+            return super()._try(model)
+        return self._try_fetched(model, fetch)
+
+    async def _try_fetched(
+        self, model: Model, fetch: Callable[[], Awaitable[TranscribeRequest]]
+    ) -> OpenAttempt[TranscribeStream, TranscribeEvent]:
+        self._request = await fetched(fetch, model, is_first=not self.meter.attempts)
+        self.meter.estimate = usage_counters.estimate_transcribe(self._request)
+        return await super()._try(model)
 
     def first_content(self, stream: TranscribeStream, provider: str) -> Awaitable[list[TranscribeEvent]]:
         return stream.receive()

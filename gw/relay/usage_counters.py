@@ -28,6 +28,8 @@ _CHARACTERS_PER_TOKEN = 4
 _DEFAULT_OUTPUT_TOKENS = 512  # assumed output of a chat request that sets no limit, for the budget reservation
 _MAX_OUTPUT_TOKENS = 4_096
 """Most that is reserved: a generous limit is seldom used up, and must not lock out the project's other requests."""
+UNSEEN_RECORDING_S = 300.0
+"""Assumed length of a recording that the vendor fetches itself, for the reservation and where no answer shows it."""
 
 
 def estimate_chat(request: ChatRequest) -> Usage:
@@ -39,7 +41,12 @@ def estimate_chat(request: ChatRequest) -> Usage:
 
 
 def estimate_transcribe(request: TranscribeRequest) -> Usage:
-    """Estimate by our measure of the file; where its container has no duration, by its size at 4 kB/s (32 kbit/s)."""
+    """Estimate by our measure of the file; where its container has no duration, by its size at 4 kB/s (32 kbit/s).
+
+    Of a recording that the vendor fetches nothing is known before its answer.
+    """
+    if request.url:
+        return Usage(audio_seconds=UNSEEN_RECORDING_S, source="estimated")
     return Usage(audio_seconds=request.audio_seconds or request.audio.size / USUAL_BYTES_PER_S, source="estimated")
 
 

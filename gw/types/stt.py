@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 import attrs
@@ -85,6 +85,10 @@ class TranscribeRequest(_Settings):
     """`transcribe`, or `translate` (into English)."""
     dialect: str = "openai"
     """Dialect of the caller; an upstream of the same dialect gets `fields` unchanged."""
+    url: str = ""
+    """Address of the recording, if the caller sent that instead of audio. `audio` is empty until it has been fetched."""
+    fetch: Callable[[], Awaitable[TranscribeRequest]] | None = None
+    """Fetches the recording at `url` and returns the request with its audio, and without `url`."""
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, Lis
 from gw.types.usage import Usage
 from gw.wire import deepgram_settings
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import decode_upstream, present
+from gw.wire.json_codec import decode_request, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
@@ -462,6 +462,11 @@ def recording_path(request: stt.TranscribeRequest, model: str) -> str:
     return "/v1/listen?" + urlencode(pairs)
 
 
+def url_body(url: str) -> bytes:
+    """Return the body of a request for a recording that the vendor fetches."""
+    return msgspec.json.encode({"url": url})
+
+
 def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Transcript:
     """Decode an answer; its channels follow one another in the transcript. Raises UpstreamProtocolError."""
     answer = decode_upstream(_ANSWER, body, provider, "the answer")
@@ -488,6 +493,18 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
 
 
 # ---- recordings, as a server
+
+
+class _Remote(msgspec.Struct, gc=False):
+    url: str
+
+
+_REMOTE = msgspec.json.Decoder(_Remote)
+
+
+def parse_url(body: bytes) -> str:
+    """Return the address in a JSON body (deepgram 5, `ListenV1RequestUrl`). Raises ClientProtocolError."""
+    return decode_request(_REMOTE, body).url
 
 
 def parse_recording(query: bytes, audio: stt.AudioSource, measured_s: float, sniffed: Any) -> stt.TranscribeRequest:

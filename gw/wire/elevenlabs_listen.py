@@ -414,7 +414,8 @@ def form_fields(request: stt.TranscribeRequest, model: str) -> list[tuple[str, s
     """Return the fields of the form besides the file. A caller of this dialect has its own passed on."""
     fields = [("model_id", model)]
     if request.dialect == "elevenlabs":
-        return fields + [(name, value) for name, value in request.fields if name not in ("model_id", "enable_logging")]
+        left_out = ("model_id", "enable_logging", *(() if request.url else elevenlabs_settings.URLS))
+        return fields + [(name, value) for name, value in request.fields if name not in left_out]
     return fields + elevenlabs_settings.form_fields(request)
 
 
@@ -457,6 +458,12 @@ def _billed_channels(answer: _Answer) -> int:
 
 
 # ---- recordings, as a server
+
+
+def url_in(fields: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the field with the address of the recording, and the address; "" if the form has none."""
+    named = dict(fields)
+    return next(((name, named[name]) for name in elevenlabs_settings.URLS if named.get(name) not in (None, "", "null")), ("", ""))
 
 
 def parse_form(fields: list[tuple[str, str]], audio: stt.AudioSource, fmt: AudioFormat | None, length_s: float) -> stt.TranscribeRequest:

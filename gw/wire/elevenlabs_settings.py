@@ -19,15 +19,16 @@ from gw.wire.query import OFF, language_tag, optional_pairs, own_settings
 
 _MAX_KEYTERM_WORDS = 5
 _NOT_IN_KEYTERMS = frozenset("<>{}[]\\")
+URLS = ("source_url", "cloud_storage_url")
+"""Fields for the address of a recording; the second is the older name."""
 _SERVED = frozenset({
     "model_id", "audio_format", "language_code", "timestamps_granularity", "diarize", "keyterms", "temperature", "file_format",
     "entity_redaction", "entity_detection", "enable_logging", "tag_audio_events", "include_timestamps", "commit_strategy",
-    "include_language_detection",
+    "include_language_detection", *URLS,
 })  # fmt: skip
 """Settings that a request has in common terms, or that are those of every vendor."""
 _MEANINGFUL = frozenset({
-    "additional_formats", "cloud_storage_url", "detect_speaker_roles", "source_url", "transcript_edit", "use_multi_channel",
-    "use_speaker_library",
+    "additional_formats", "detect_speaker_roles", "transcript_edit", "use_multi_channel", "use_speaker_library",
 })  # fmt: skip
 """Settings that ask for something which is not in another vendor's answer."""
 

@@ -212,16 +212,25 @@ def encode_form(
     The caller chooses a boundary that does not occur in the file. `file_content_type` must come from a checked source.
     """
     dashes = b"--" + boundary
-    head = [
-        b'%b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (dashes, _escaped(name), value.encode())
-        for name, value in fields
-    ]
+    head = [_fields(fields, dashes)]
     content_type = file_content_type.replace("\r", "").replace("\n", "") or "application/octet-stream"
     head.append(
         b'%b\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\nContent-Type: %b\r\n\r\n'
         % (dashes, _escaped(file_name.replace("\\", "_")), content_type.encode("ascii", "replace"))
     )
     return b"".join(head), b"\r\n" + dashes + b"--\r\n"
+
+
+def encode_fields(fields: Iterable[tuple[str, str]], *, boundary: bytes) -> bytes:
+    """Return a form without a file."""
+    return _fields(fields, b"--" + boundary) + b"--" + boundary + b"--\r\n"
+
+
+def _fields(fields: Iterable[tuple[str, str]], dashes: bytes) -> bytes:
+    return b"".join([
+        b'%b\r\nContent-Disposition: form-data; name="%b"\r\n\r\n%b\r\n' % (dashes, _escaped(name), value.encode())
+        for name, value in fields
+    ])
 
 
 def _escaped(name: str) -> bytes:

@@ -37,7 +37,7 @@ _ENCODINGS: dict[str, Encoding] = {
 """`response_format` → encoding; ogg and mulaw are Groq's."""
 _WIRE_FORMATS = {encoding: name for name, encoding in _ENCODINGS.items()}
 _RATES = {"pcm_s16le": 24_000, "wav": 24_000, "mulaw": 8_000, "alaw": 8_000}
-_TRANSCRIPTION_FIELDS = frozenset({"model", "response_format", "language", "prompt", "temperature", "stream"})
+_TRANSCRIPTION_FIELDS = frozenset({"model", "response_format", "language", "prompt", "temperature", "stream", "url"})
 _KEYWORDS = frozenset({"keywords[]", "keywords"})
 _OWN = frozenset({"include[]", "known_speaker_names[]", "known_speaker_references[]"})
 """Fields that ask for something which only some of OpenAI's models answer."""
@@ -190,6 +190,11 @@ def parse_transcription(
     )
 
 
+def url_in(fields: list[tuple[str, str]]) -> str:
+    """Return the address of the recording, which Groq's clients may send instead of a file (groq 1.7.0)."""
+    return next((value for name, value in reversed(fields) if name == "url"), "")
+
+
 def _listed(name: str) -> str:
     """Return the name of a field that may be repeated as the SDK writes it."""
     return f"{name}[]" if f"{name}[]" in _LISTS else name
@@ -263,6 +268,8 @@ def sent_format(request: TranscribeRequest, model: str, native: Collection[str])
         return "diarized_json" if request.diarize or wanted in ("srt", "vtt") else "json"
     if not reports_times(model) or request.stream:
         return "json"
+    if request.url:  # the only format that shows the duration, which is what is billed
+        return "verbose_json"
     if _granularities(request) or (wanted not in native and wanted in _TIMED):
         return "verbose_json"
     return wanted if wanted in native else "json"
@@ -279,6 +286,7 @@ def transcription_fields(request: TranscribeRequest, model: str, response_format
     prompt = request.prompt or (", ".join(request.keyterms) if not keywords else "")
     fields = [("model", model), ("response_format", response_format)]
     fields += present(
+        url=request.url or None,
         language=request.language if request.dialect == "openai" else bare_language(request.language),
         prompt=prompt or None,
         temperature=f"{request.temperature:g}" if request.temperature is not None else None,

@@ -96,6 +96,7 @@ class FakeAssemblyAI(LiveVendor):
             return
         info = wav.parse(self.uploaded)
         length_s = info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
+        length_s = length_s if self.asked["audio_url"] == URL else self.remote_s
         speakers = ("A", "B") if self.asked.get("speaker_labels") else ()
         redact = bool(self.asked.get("redact_pii"))
         result = heard(self.transcript, length_s, speakers=speakers, private=self.private, redact=redact)

@@ -81,9 +81,13 @@ class FakeDeepgram(LiveVendor):
         await answer.send_complete(b'{"projects":[{"project_id":"p","name":"n"}]}', "application/json")
 
     async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        entry.audio = body
-        info = wav.parse(body)
-        length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
+        if entry.headers.get("content-type") == "application/json":  # deepgram 5, `listen.v1.media.transcribe_url`
+            entry.fields["url"] = msgspec.json.decode(body)["url"]
+            length_s = self.remote_s
+        else:
+            entry.audio = body
+            info = wav.parse(body)
+            length_s = info.format.seconds(len(body) - info.data_offset) if info is not None else 1.0
         query = parse_qsl(entry.fields["query"])
         _check(query)
         await trio.sleep(self.first_token_after_s)

@@ -125,6 +125,10 @@ class FakeElevenLabs(LiveVendor):
         _check(entry.fields)
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
+        if named := entry.fields.get("source_url") or entry.fields.get("cloud_storage_url"):
+            if entry.audio:  # "Exactly one of the file or cloud_storage_url parameters must be provided" (2.78.0)
+                raise refused("provide a file or an address, not both", "file")
+            entry.fields["url"], length_s = named, self.remote_s
         await trio.sleep(self.first_token_after_s)
         asked = entry.fields
         result = heard(

@@ -227,6 +227,8 @@ class FakeOpenAI(ScriptedVendor):
         `TranscriptionCreateParams` (groq 1.7.0); the message: openai/openai-dotnet#401.
         """
         named = dict(fields)
+        if "url" in named and self.prefix != "/openai/v1":  # a field of Groq's alone (groq 1.7.0)
+            raise refused("Unrecognized request argument supplied: url", "url")
         form = named.get("response_format", "json")
         allowed = {"json", "text", "srt", "verbose_json", "vtt"}
         if self.prefix == "/openai/v1":
@@ -255,6 +257,8 @@ class FakeOpenAI(ScriptedVendor):
         task = "translate" if entry.path.endswith("translations") else "transcribe"
         request = openai_audio.parse_transcription(fields, upload, fmt, seconds, task)
         self._check_transcription(fields, request.model)
+        if "url" in entry.fields:
+            seconds = self.remote_s
         result = self.transcript if isinstance(self.transcript, str | Transcript) else self.transcript(request)
         if isinstance(result, str):
             speakers = ("A", "B") if request.response_format == "diarized_json" else ()

@@ -52,6 +52,8 @@ class Cut(Exception):
 @attrs.define(kw_only=True)
 class ScriptedVendor:
     prefix: str = ""
+    remote_s: float = 12.0
+    """Length of a recording that is named by its address: the vendor fetches it, which the fake leaves out."""
     api_key: str = ""
     """Any other is answered 401; empty = not checked."""
     models: tuple[str, ...] = ("model-x",)
