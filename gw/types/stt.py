@@ -210,6 +210,9 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     duration_s: float | None = None
     segments: tuple[Final, ...] = ()
     words: tuple[Word, ...] = ()
+    confidence: float | None = None
+    """Probability that the text is right, where the vendor reports one for the whole text."""
+    language_confidence: float | None = None
     usage: Usage | None = None
     raw: bytes | None = None
     content_type: str = "application/json"

@@ -40,7 +40,17 @@ from gw.wire.json_codec import MEMBERS, NO_TYPE, decode_client, decode_request, 
 from gw.wire.json_frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import encoding_field, is_true, query_pairs, sample_rate
-from gw.wire.transcripts import Result, TurnEncoder, joined_text, segments_of, speaker_letter, transcribed, unknown
+from gw.wire.transcripts import (
+    UNKNOWN_CONFIDENCE,
+    Result,
+    TurnEncoder,
+    confidence_of,
+    joined_text,
+    segments_of,
+    speaker_letter,
+    transcribed,
+    unknown,
+)
 from gw.wire.vendor_errors import filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
@@ -330,7 +340,9 @@ class AssemblyListenServer(TurnEncoder):
 
 def _words(result: Interim | Final) -> list[dict[str, Any]]:
     """Return the words; one for the whole text if the provider reports none, since clients read the first and the last."""
-    words = result.words or (stt.Word(text=result.text, start_s=result.start_s, end_s=result.end_s),)
+    words = result.words or (
+        stt.Word(text=result.text, start_s=result.start_s, end_s=result.end_s, confidence=result.confidence),
+    )
     final = isinstance(result, Final)
     objects = [_word_object(word) | {"word_is_final": final} for word in words]
     return [{name: value for name, value in one.items() if value is not None} for one in objects]
@@ -403,7 +415,9 @@ class _Job(msgspec.Struct, gc=False):
     words: list[_Word] | None = None
     utterances: list[_Utterance] | None = None
     audio_duration: float | None = None
+    confidence: float | None = None
     language_code: str | None = None
+    language_confidence: float | None = None
 
 
 class _Uploaded(msgspec.Struct, gc=False):
@@ -465,6 +479,8 @@ def _job_transcript(job: _Job, raw: bytes | None, *, redacted: bool) -> stt.Tran
         language=job.language_code,
         duration_s=billed,
         words=tuple(map(_word, job.words or ())),
+        confidence=job.confidence,
+        language_confidence=job.language_confidence,
         segments=tuple(
             Final(
                 text=u.text, start_s=u.start / 1000, end_s=u.end / 1000, confidence=u.confidence, speaker=u.speaker,
@@ -513,8 +529,9 @@ def encode_transcript(
     return encode_job(
         id_, "completed", audio_url=audio_url, text=transcript.text,
         words=[_word_object(word) for word in transcript.words], utterances=spoken,
-        confidence=0.99 if transcript.text else 0.0, audio_duration=round(transcript.duration_s or duration_s),
-        language_code=transcript.language or "en", speech_model=None, speech_models=[model], punctuate=True,
+        confidence=confidence_of(transcript), audio_duration=round(transcript.duration_s or duration_s),
+        language_code=transcript.language or "en", language_confidence=transcript.language_confidence,
+        speech_model=None, speech_models=[model], punctuate=True,
         format_text=True, webhook_auth=False, auto_highlights=False, redact_pii=False, summarization=False,
         language_model="gw", acoustic_model="gw",
     )
@@ -523,14 +540,14 @@ def encode_transcript(
 def _word_object(word: stt.Word) -> dict[str, Any]:
     return {
         "text": word.text, "start": round(word.start_s * 1000), "end": round(word.end_s * 1000),
-        "confidence": 0.99 if word.confidence is None else word.confidence,
+        "confidence": UNKNOWN_CONFIDENCE if word.confidence is None else word.confidence,
         "speaker": None if word.speaker is None else speaker_letter(word.speaker),
     }  # fmt: skip
 
 
 def _utterance_object(segment: Final) -> dict[str, Any]:
     whole = stt.Word(
-        text=segment.text, start_s=segment.start_s, end_s=segment.end_s, confidence=segment.confidence, speaker=segment.speaker
+        text=segment.text, start_s=segment.start_s, end_s=segment.end_s, confidence=confidence_of(segment), speaker=segment.speaker
     )
     return _word_object(whole) | {"words": [_word_object(word) for word in segment.words]}
 

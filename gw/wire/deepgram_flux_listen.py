@@ -34,7 +34,7 @@ from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
 from gw.wire.query import query_pairs
-from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, unknown
+from gw.wire.transcripts import UNKNOWN_CONFIDENCE, TurnEncoder, joined_text, mean_confidence, timed_word, unknown
 from gw.wire.vendor_errors import safe_code
 
 FORCE_END_TURN = '{"type":"ForceEndTurn"}'
@@ -173,14 +173,13 @@ class FluxListenClient(DeepgramListenClient):
             )
             for word in message.words
         )
-        known = [word.confidence for word in message.words if word.confidence is not None]
         return kind(
             text=message.transcript,
             start_s=words[0].start_s if words else message.audio_window_start,
             end_s=words[-1].end_s if words and kind is Interim else end_s,
             words=words,
             language=message.languages[0] if message.languages else None,
-            confidence=sum(known) / len(known) if known else None,
+            confidence=mean_confidence(words),
             raw=raw,
         )
 
@@ -295,7 +294,7 @@ class FluxListenServer(TurnEncoder):
 
 def _words(result: Final | Interim) -> list[dict[str, Any]]:
     """Return the words. Without any, those of the text: without times, which are optional here."""
-    confidence = 0.99 if result.confidence is None else result.confidence
+    confidence = UNKNOWN_CONFIDENCE if result.confidence is None else result.confidence
     return [
         timed_word(word, confidence=confidence if word.confidence is None else word.confidence) for word in result.words
     ] or [{"word": word, "confidence": confidence} for word in result.text.split()]

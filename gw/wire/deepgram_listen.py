@@ -37,7 +37,7 @@ from gw.wire.json_codec import decode_request, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
-from gw.wire.transcripts import segments_of, speaker_number, unknown
+from gw.wire.transcripts import UNKNOWN_CONFIDENCE, confidence_of, segments_of, speaker_number, unknown
 from gw.wire.vendor_errors import safe_code
 
 FINALIZE, CLOSE_STREAM, KEEP_ALIVE = '{"type":"Finalize"}', '{"type":"CloseStream"}', '{"type":"KeepAlive"}'
@@ -82,6 +82,7 @@ class Alternative(msgspec.Struct, gc=False):
 class _Channel(msgspec.Struct, gc=False):
     alternatives: list[Alternative] = []
     detected_language: str | None = None
+    language_confidence: float | None = None
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -360,8 +361,8 @@ class DeepgramListenServer(ListenProtocol):
         from_finalize, self._finalizing = self._finalizing and is_final, self._finalizing and not is_final
         alternative: dict[str, Any] = {
             "transcript": result.text,
-            "confidence": result.confidence if result.confidence is not None else (0.99 if result.text else 0.0),
-            "words": [word_object(word) for word in result.words],
+            "confidence": _or_unknown(confidence_of(result)),
+            "words": [{"confidence": UNKNOWN_CONFIDENCE, **word_object(word)} for word in result.words],
         }
         if result.language:
             alternative["languages"] = [result.language]
@@ -386,15 +387,21 @@ class DeepgramListenServer(ListenProtocol):
         )  # fmt: skip
 
 
+def _or_unknown(confidence: float | None) -> float:
+    """Return a number where clients require one: the type of a live result, and LiveKit of every transcript."""
+    return UNKNOWN_CONFIDENCE if confidence is None else confidence
+
+
 def word_object(word: stt.Word) -> dict[str, Any]:
-    """Return the JSON object of a word."""
+    """Return the JSON object of a word. In answers to recordings an unknown confidence may be absent."""
     members: dict[str, Any] = {
         "word": word.text.strip(".,!?;:").lower(),
         "start": round(word.start_s, 3),
         "end": round(word.end_s, 3),
-        "confidence": 0.99 if word.confidence is None else word.confidence,
         "punctuated_word": word.text,
     }
+    if word.confidence is not None:
+        members["confidence"] = word.confidence
     if word.speaker is not None:
         members["speaker"] = speaker_number(word.speaker)
     return members
@@ -480,6 +487,8 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
         language=languages[0] if languages else None,
         duration_s=length_s,
         words=tuple(word for one in best for word in one.common_words),
+        confidence=best[0].confidence if len(best) == 1 else None,
+        language_confidence=answer.results.channels[0].language_confidence if languages else None,
         segments=tuple(
             Final(
                 text=u.transcript, start_s=u.start, end_s=u.end, confidence=u.confidence,
@@ -536,15 +545,18 @@ def encode_transcript(
     """Return the body of an answer. `duration_s` is our own measure, exact where vendors round; 0.0 = unknown."""
     alternative: dict[str, Any] = {
         "transcript": transcript.text,
-        "confidence": 0.99 if transcript.text else 0.0,
+        "confidence": _or_unknown(confidence_of(transcript)),
         "words": [word_object(word) | {"start": word.start_s, "end": word.end_s} for word in transcript.words],
     }
-    channel = present(alternatives=[alternative], detected_language=transcript.language or None)
+    channel = present(
+        alternatives=[alternative], detected_language=transcript.language or None,
+        language_confidence=transcript.language_confidence,
+    )  # fmt: skip
     results: dict[str, Any] = {"channels": [channel]}
     if utterances:
         results["utterances"] = [
             {
-                "start": s.start_s, "end": s.end_s, "confidence": 0.99 if s.confidence is None else s.confidence,
+                "start": s.start_s, "end": s.end_s, **present(confidence=confidence_of(s)),
                 "channel": 0, "transcript": s.text, "words": [word_object(word) for word in s.words], "id": f"{request_id}-{n}",
                 **({} if s.speaker is None else {"speaker": speaker_number(s.speaker)}),
             }

@@ -43,11 +43,11 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, Lis
 from gw.types.usage import Usage
 from gw.wire import elevenlabs_settings
 from gw.wire.bounds import seconds
-from gw.wire.json_codec import BAD_JSON, decode_upstream
+from gw.wire.json_codec import BAD_JSON, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
-from gw.wire.transcripts import speaker_id, transcribed, unknown
+from gw.wire.transcripts import confidence_from, logprob_of, speaker_id, transcribed, unknown
 from gw.wire.vendor_errors import as_rejection, elevenlabs_session_error
 
 TIMED = "committed_transcript_with_timestamps"
@@ -80,6 +80,7 @@ class ScribeWord(msgspec.Struct, gc=False):
     end: float | None = None
     type: str | None = None
     speaker_id: str | None = None
+    logprob: float | None = None
     channel_index: int | None = None
 
     @property
@@ -248,7 +249,8 @@ class ElevenListenClient:
     def _word(self, word: ScribeWord) -> stt.Word:
         start_s = self._session_time(word.start)
         end_s = max(start_s, self._session_time(word.end))
-        return stt.Word(text=word.text or "", start_s=start_s, end_s=end_s, speaker=word.speaker_id)
+        confidence = confidence_from(word.logprob)
+        return stt.Word(text=word.text or "", start_s=start_s, end_s=end_s, confidence=confidence, speaker=word.speaker_id)
 
     def quiet(self) -> list[ListenEvent]:
         """Return the end of the session, when nothing more comes."""
@@ -359,7 +361,8 @@ class ElevenListenServer(ListenProtocol):
         """Return the answer to a commit."""
         frames = [_frame("committed_transcript", text=final.text)]
         if self._options.timed:
-            words = final.words or ((stt.Word(text=final.text, start_s=final.start_s, end_s=final.end_s),) if final.text else ())
+            whole = stt.Word(text=final.text, start_s=final.start_s, end_s=final.end_s, confidence=final.confidence)
+            words = final.words or ((whole,) if final.text else ())
             language = final.language or self._options.request.language or "und"
             words_json = [word_object(word) for word in words]
             frames.append(_frame(TIMED, text=final.text, language_code=language, words=words_json))
@@ -387,6 +390,7 @@ def _frame(kind: str, **members: Any) -> str:
 class _Channel(msgspec.Struct, gc=False):
     text: str = ""
     language_code: str | None = None
+    language_probability: float | None = None
     words: list[ScribeWord] | None = None
 
 
@@ -395,6 +399,7 @@ class _Answer(msgspec.Struct, gc=False):
 
     text: str | None = None
     language_code: str | None = None
+    language_probability: float | None = None
     words: list[ScribeWord] | None = None
     audio_duration_secs: float | None = None
     transcripts: list[_Channel] | None = None
@@ -431,7 +436,7 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: b
     if channels is None:
         if answer.text is None:
             raise UpstreamProtocolError(provider=provider, detail="the answer has no text")
-        channels = [_Channel(answer.text, answer.language_code, answer.words)]
+        channels = [_Channel(answer.text, answer.language_code, answer.language_probability, answer.words)]
     length_s = seconds(answer.audio_duration_secs)
     billed_s = None if length_s is None else length_s * _billed_channels(answer)
     return stt.Transcript(
@@ -439,9 +444,13 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: b
         language=next((channel.language_code for channel in channels if channel.language_code), None),
         duration_s=length_s,
         words=() if redacted and not keep_raw and not _same_text(channels) else tuple(
-            stt.Word(text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, speaker=w.speaker_id)
+            stt.Word(
+                text=w.text or "", start_s=w.start or 0.0, end_s=w.end or 0.0, confidence=confidence_from(w.logprob),
+                speaker=w.speaker_id,
+            )
             for channel in channels for w in channel.words or () if w.is_word
         ),
+        language_confidence=channels[0].language_probability if channels else None,
         usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"),
         raw=body if keep_raw else None,
     )
@@ -481,7 +490,8 @@ def parse_form(fields: list[tuple[str, str]], audio: stt.AudioSource, fmt: Audio
 
 def encode_transcript(transcript: stt.Transcript, *, request_id: str, duration_s: float) -> bytes:
     answer = {
-        "language_code": transcript.language or "und", "language_probability": 1.0, "text": transcript.text,
+        "language_code": transcript.language or "und", **present(language_probability=transcript.language_confidence),
+        "text": transcript.text,
         "words": [word_object(word) for word in transcript.words], "transcription_id": request_id,
         "audio_duration_secs": duration_s or transcript.duration_s or 0.0,
     }
@@ -491,5 +501,6 @@ def encode_transcript(transcript: stt.Transcript, *, request_id: str, duration_s
 def word_object(word: stt.Word) -> dict[str, Any]:
     return {
         "text": word.text, "start": round(word.start_s, 3), "end": round(word.end_s, 3), "type": "word",
-        "speaker_id": None if word.speaker is None else speaker_id(word.speaker), "logprob": 0.0,
+        "speaker_id": None if word.speaker is None else speaker_id(word.speaker),
+        **present(logprob=logprob_of(word.confidence)),
     }

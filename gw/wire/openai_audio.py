@@ -26,7 +26,7 @@ from gw.wire.bounds import seconds, tokens
 from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream, present
 from gw.wire.query import bare_language, own_settings
 from gw.wire.stream_decoder import SseStreamDecoder
-from gw.wire.transcripts import segments_of, speaker_letter
+from gw.wire.transcripts import confidence_from, confidence_of, logprob_of, segments_of, speaker_letter
 from gw.wire.vendor_errors import error_within
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -348,6 +348,7 @@ class _Segment(msgspec.Struct):
     text: str = ""
     word: str = ""
     speaker: str | None = None
+    avg_logprob: float | None = None
 
 
 class _Body(msgspec.Struct):
@@ -402,7 +403,10 @@ def _transcript(decoded: _Body, text: str, raw: bytes | None, content_type: str)
         language=decoded.language,
         duration_s=seconds(decoded.duration),
         segments=tuple(
-            Final(text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end), speaker=s.speaker)
+            Final(
+                text=s.text.strip(), start_s=_time_s(s.start), end_s=_time_s(s.end),
+                confidence=confidence_from(s.avg_logprob), speaker=s.speaker,
+            )
             for s in decoded.segments or ()
         ),
         words=tuple(Word(text=w.word, start_s=_time_s(w.start), end_s=_time_s(w.end)) for w in decoded.words or ()),
@@ -483,12 +487,13 @@ def _duration_s(t: Transcript) -> float:
 def _segment_object(index: int, segment: Final) -> dict[str, Any]:
     """Return a segment with every member that clients' types require.
 
-    Probabilities that only Whisper's decoder knows are null; the compression ratio is that of the text.
+    Probabilities that are not known are null; the compression ratio is that of the text.
     """
     text = segment.text.encode()
     return {
         "id": index, "seek": 0, "start": segment.start_s, "end": segment.end_s, "text": segment.text, "tokens": [],
-        "temperature": 0.0, "avg_logprob": None, "compression_ratio": round(len(text) / len(compress(text)), 3),
+        "temperature": 0.0, "avg_logprob": logprob_of(confidence_of(segment)),
+        "compression_ratio": round(len(text) / len(compress(text)), 3),
         "no_speech_prob": None,
     }
 

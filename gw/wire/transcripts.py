@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -34,6 +35,37 @@ def transcribed(
     return kind(
         text=text, start_s=start_s, end_s=end_s, words=words, language=language, confidence=confidence, raw=raw
     )
+
+
+UNKNOWN_CONFIDENCE = 0.0
+"""Stands for an unknown confidence if a client insists on a number; Deepgram reports it of a transcript without words."""
+_LEAST_CONFIDENCE = 1e-6  # its logarithm is a number
+
+
+def mean_confidence(words: Sequence[Word]) -> float | None:
+    """Return the mean confidence of the words that have one; None if none has."""
+    known = [word.confidence for word in words if word.confidence is not None]
+    return sum(known) / len(known) if known else None
+
+
+def confidence_of(result: Interim | Final | Transcript) -> float | None:
+    """Return what the vendor reports for the whole text, else the mean of its words or segments; None if it is unknown."""
+    if result.confidence is not None:
+        return result.confidence
+    if (by_words := mean_confidence(result.words)) is not None or not isinstance(result, Transcript):
+        return by_words
+    known = [confidence for segment in result.segments if (confidence := confidence_of(segment)) is not None]
+    return sum(known) / len(known) if known else None
+
+
+def logprob_of(confidence: float | None) -> float | None:
+    """Return a confidence as the logarithm of a probability."""
+    return None if confidence is None else round(math.log(min(1.0, max(_LEAST_CONFIDENCE, confidence))), 4)
+
+
+def confidence_from(logprob: float | None) -> float | None:
+    """Return the logarithm of a probability as a confidence; None for a value that is none."""
+    return math.exp(logprob) if logprob is not None and logprob <= 0 else None
 
 
 def unknown(raw: str | None) -> list[ListenEvent]:

@@ -301,7 +301,7 @@ def test_turns(formatted):
         (0, "hello you", False, False), *ends, (1, "bye", False, False),
     ]  # fmt: skip
     assert [word["word_is_final"] for word in turns[2]["words"]] == [True, False]
-    assert turns[0]["words"] == [{"text": "hel", "start": 100, "end": 200, "confidence": 0.99, "word_is_final": False}]
+    assert turns[0]["words"] == [{"text": "hel", "start": 100, "end": 200, "confidence": 0.0, "word_is_final": False}]
     assert (turns[1]["language_code"], turns[4]["speaker_label"]) == ("en", "B")
     assert decoded(side.encode([ListenEnd()])) == [
         {"type": "Termination", "audio_duration_seconds": 2, "session_duration_seconds": 3}

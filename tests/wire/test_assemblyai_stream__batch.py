@@ -167,9 +167,10 @@ def test_a_transcript_of_another_provider():
     )
     body = msgspec.json.decode(built)
     assert body["words"] == [
-        {"text": "hi", "start": 100, "end": 250, "confidence": 0.99, "speaker": None},
+        {"text": "hi", "start": 100, "end": 250, "confidence": 0.0, "speaker": None},
         {"text": "there", "start": 300, "end": 500, "confidence": 0.5, "speaker": "B"},
     ]
+    assert (body["confidence"], body["language_confidence"]) == (0.5, None)
     assert (body["status"], body["audio_duration"], body["speech_models"]) == ("completed", 2, ["other/m"])
     result = decode_job(built)
     assert isinstance(result, Transcript)

@@ -77,7 +77,7 @@ def test_a_session_in_the_order_of_the_state_machine():
         ("StartOfTurn", 1, ""), ("Update", 1, "Bye"), ("Update", 1, "Bye now"), ("EndOfTurn", 1, "Bye"),
     ]  # fmt: skip
     assert turns[1]["words"] == [{"word": "Hi", "start": 0.25, "end": 0.5, "confidence": 0.9}]
-    assert turns[2]["words"] == [{"word": "Hi", "confidence": 0.99}, {"word": "there.", "confidence": 0.99}]
+    assert turns[2]["words"] == [{"word": "Hi", "confidence": 0.0}, {"word": "there.", "confidence": 0.0}]
     assert (turns[2]["audio_window_start"], turns[2]["audio_window_end"]) == (0.25, 1.25)
     assert (turns[2]["trigger"], turns[2]["end_of_turn_confidence"]) == ("model", 1.0)
     assert "trigger" not in turns[1]

@@ -110,7 +110,8 @@ def test_invalid_queries(query, param):
 def test_our_own_answer_is_read_back():
     words = (Word(text="Grüß", start_s=0.1, end_s=0.5, confidence=0.9, speaker="1"), Word(text="Gott.", start_s=0.5, end_s=1.0))
     built = Transcript(
-        text="Grüß Gott.", language="de", duration_s=3.0, words=words,  # in whole seconds, as some vendors tell it
+        text="Grüß Gott.", language="de", language_confidence=0.75, duration_s=3.0,
+        words=words,  # in whole seconds, as some vendors tell it
         segments=(Final(text="Grüß Gott.", start_s=0.1, end_s=1.0, confidence=0.8),),
     )  # fmt: skip
     body = deepgram_listen.encode_transcript(
@@ -118,7 +119,8 @@ def test_our_own_answer_is_read_back():
     )
     data = deepgram_listen.decode_transcript(body, "p", keep_raw=False)
     assert (data.text, data.language, data.duration_s, data.segments) == (built.text, "de", 2.5, built.segments)
-    assert data.words == (words[0], msgspec.structs.replace(words[1], confidence=0.99))
+    assert data.words == words
+    assert (data.confidence, data.language_confidence) == (0.9, 0.75)
     assert data.usage == Usage(audio_seconds=2.5, source="vendor")
 
 

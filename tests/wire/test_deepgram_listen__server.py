@@ -148,10 +148,10 @@ def test_our_own_client_reads_it_back():
     ]
     assert received_events == [
         SpeechStarted(at_s=0.25),
-        Interim(text="hi", start_s=0.0, end_s=0.5, confidence=0.99),
+        Interim(text="hi", start_s=0.0, end_s=0.5, confidence=0.0),
         Final(text="Hi, Köln.", start_s=0.25, end_s=1.5, words=(WORD,), language="de", confidence=0.8),
         UtteranceEnd(at_s=1.5),
-        Final(text="Bye.", start_s=1.5, end_s=2.5, confidence=0.99),
+        Final(text="Bye.", start_s=1.5, end_s=2.5, confidence=0.0),
         UtteranceEnd(at_s=3.0),
         ListenEnd(usage=Usage(audio_seconds=1.0, source="vendor")),
     ]

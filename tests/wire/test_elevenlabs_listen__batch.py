@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,9 +59,10 @@ def test_the_golden_answer():
     assert decode_transcript(ANSWER, "p", keep_raw=True) == Transcript(
         text="Hello wörld! (laughter)", language="eng", duration_s=2.5, raw=ANSWER,
         words=(
-            Word(text="Hello", start_s=0.1, end_s=0.5, speaker="speaker_0"),
-            Word(text="wörld!", start_s=0.5, end_s=1.0, speaker="speaker_1"),
+            Word(text="Hello", start_s=0.1, end_s=0.5, confidence=math.exp(-0.1), speaker="speaker_0"),
+            Word(text="wörld!", start_s=0.5, end_s=1.0, confidence=math.exp(-0.1), speaker="speaker_1"),
         ),
+        language_confidence=0.98,
         usage=Usage(audio_seconds=2.5, source="vendor"),
     )  # fmt: skip
 

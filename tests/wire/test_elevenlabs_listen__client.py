@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from base64 import b64decode
 from urllib.parse import parse_qsl, urlsplit
 
@@ -154,14 +155,18 @@ def test_the_golden_session():
         Final(
             text="Hello there.", start_s=0.32, end_s=1.3, language="en",
             words=(
-                Word(text="Hello", start_s=0.32, end_s=0.8), Word(text="there.", start_s=0.86, end_s=1.3, speaker="speaker_0")
+                Word(text="Hello", start_s=0.32, end_s=0.8, confidence=math.exp(-0.01)),
+                Word(text="there.", start_s=0.86, end_s=1.3, confidence=math.exp(-0.02), speaker="speaker_0"),
             ),
         ),
         UtteranceEnd(at_s=1.3),
         Interim(text="Grüß Gott 🎈", start_s=1.3, end_s=2.0),
         Final(
             text="Grüß Gott 🎈", start_s=3.0, end_s=3.9, language="de",
-            words=(Word(text="Grüß", start_s=3.0, end_s=3.4), Word(text="Gott", start_s=3.5, end_s=3.9)),
+            words=(
+                Word(text="Grüß", start_s=3.0, end_s=3.4, confidence=math.exp(-0.1)),
+                Word(text="Gott", start_s=3.5, end_s=3.9, confidence=math.exp(-0.1)),
+            ),
         ),
         UtteranceEnd(at_s=3.9),
         ListenEnd(),

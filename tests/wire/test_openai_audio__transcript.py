@@ -1,6 +1,7 @@
 """Transcripts in every response format, read and written."""
 
 import json
+import math
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_verbose_json():
     result = decode_transcript(body, "application/json", "verbose_json", "p")
     assert result == Transcript(
         text="Good morning.", language="english", duration_s=1.5,
-        segments=(Final(text="Good morning.", start_s=0.0, end_s=1.5),),
+        segments=(Final(text="Good morning.", start_s=0.0, end_s=1.5, confidence=math.exp(-0.2)),),
         words=(Word(text="Good", start_s=0.0, end_s=0.6), Word(text="morning", start_s=0.6, end_s=1.4)),
         usage=Usage(audio_seconds=2.0, source="vendor"), raw=body,
     )
