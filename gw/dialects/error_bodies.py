@@ -83,6 +83,7 @@ def spoken_code(error: GwError, codes: Mapping[str, str]) -> str:
 OPENAI_CODES = {
     "budget_exceeded": "insufficient_quota", "rate_limited": "rate_limit_exceeded", "unauthorized": "invalid_api_key",
     "provider_not_found": "model_not_found", "too_large": "request_too_large", "unsupported_setting": "unsupported_parameter",
+    "not_found": "unknown_url", "method_not_allowed": "method_not_supported",
 }  # fmt: skip
 """Codes of OpenAI (its guide to error codes, and those that openai-python 3.52.0 and LiteLLM 1.109 compare with) for ours."""
 _OPENAI_TYPES = {402: "insufficient_quota", 429: "requests"}

@@ -91,6 +91,7 @@ async def serve(
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
         ids = _id_headers(dialect, caller.request_id)
+        receive = request_io.inflating(scope, receive, gateway.settings.serve.max_body_bytes())
         exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
         await handler(exchange)
     except GwError as error:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Awaitable, Callable
 
 import trio
 
-from gw.errors import one_error
-from gw.types.asgi import Receive, Scope, Send
+from gw.errors import ClientProtocolError, TooLarge, one_error
+from gw.types.asgi import Message, Receive, Scope, Send
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -24,8 +25,51 @@ def raw_path(scope: Scope) -> bytes:
     return raw.partition(b"?")[0]
 
 
+_BOM = b"\xef\xbb\xbf"
+_GZIP = (b"gzip", b"x-gzip")
+
+
+def inflating(scope: Scope, receive: Receive, limit_bytes: int) -> Receive:
+    """Return `receive` for a request whose body is gzip by its Content-Encoding, else the same.
+
+    The result raises TooLarge above `limit_bytes`, whatever the body inflates to, and ClientProtocolError for other codings.
+    """
+    coding = (header(scope, b"content-encoding") or b"").strip().lower()
+    if coding in (b"", b"identity"):
+        return receive
+    if coding not in _GZIP:
+        raise ClientProtocolError(what="the body may be compressed with gzip only", param="content-encoding")
+    inflate = zlib.decompressobj(wbits=31)
+    taken = 0
+
+    async def receive_inflated() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        try:
+            data = inflate.decompress(message.get("body", b""), limit_bytes - taken + 1)
+        except zlib.error:
+            raise ClientProtocolError(what="the body is not gzip", param="content-encoding") from None
+        taken += len(data)
+        if taken > limit_bytes:
+            what = f"the request body inflates to more than {limit_bytes} bytes (serve.max_body_mb)"
+            raise TooLarge(what=what, limit_bytes=limit_bytes)
+        if not message.get("more_body") and not inflate.eof:
+            raise ClientProtocolError(what="the gzip body ends too early", param="content-encoding")
+        return {**message, "body": data}
+
+    return receive_inflated
+
+
 async def read_body(receive: Receive) -> bytes:
-    """Read the request body. Raises what the host raises, such as TooLarge; OSError when the client leaves before its end."""
+    """Read the request body, without a byte order mark. Raises what the host raises, such as TooLarge; OSError when the client
+    leaves before its end."""
+    body = await _whole_body(receive)
+    return body[3:] if body.startswith(_BOM) else body
+
+
+async def _whole_body(receive: Receive) -> bytes:
     parts: list[bytes] = []
     while True:
         message = await receive()

@@ -100,16 +100,20 @@ def _is_address(host: str) -> bool:
 def host_allowed(settings: Settings, host: str) -> bool:
     """Return whether `host`, without its port, may be in a Host header.
 
-    Loopback names, `serve.host` and `serve.allowed_hosts` always may. If the gateway is bound beyond loopback, addresses
-    may too (a rebound name is never an address), and any name may if credentials are needed and no list is configured:
-    then the credential is the protection.
+    Loopback names, the unspecified address, `serve.host` and `serve.allowed_hosts` always may. If the gateway is bound beyond
+    loopback, addresses may too (a rebound name is never an address), and any name may if credentials are needed and no list
+    is configured: then the credential is the protection.
     """
     serve = settings.serve
-    if _is_loopback(host) or host == serve.host.lower() or _listed(host, serve.allowed_hosts):
+    if _is_loopback(host) or host in _ANY_ADDRESS or host == serve.host.lower() or _listed(host, serve.allowed_hosts):
         return True
     if _is_loopback(serve.host):
         return False
     return _is_address(host) or (settings.auth.on and not serve.allowed_hosts)
+
+
+_ANY_ADDRESS = ("0.0.0.0", "::")
+"""Addresses that clients connect to as this machine, when they were told what a server was bound to."""
 
 
 def _listed(host: str, allowed: Iterable[str]) -> bool:

@@ -71,7 +71,7 @@ def overloaded(message: str = "the gateway has reached its limit of requests in 
 
 
 def too_large(limit_bytes: int) -> Refused:
-    return Refused(413, f"the request body is larger than {limit_bytes} bytes", limit_bytes=limit_bytes)
+    return Refused(413, f"the request body is larger than {limit_bytes} bytes (serve.max_body_mb)", limit_bytes=limit_bytes)
 
 
 def crashed(request_id: str = "") -> Refused:

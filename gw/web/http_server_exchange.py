@@ -255,8 +255,11 @@ class ServerExchange:
         return head
 
     def _body_is_cheap(self) -> bool:
-        """Return whether the unread remainder of the request body is known, small, and really coming."""
+        """Return whether the unread remainder of the request body is here already.
+
+        One that is still coming may come too slowly to wait for, and by then it is too late to announce the close.
+        """
         if self.body.done:
             return self.refused is None
         unread = self.body.left
-        return unread is not None and unread <= DRAIN_BYTES and not (self._continue and unread) and self.refused is None
+        return unread is not None and unread <= len(self._connection.buffer) and self.refused is None

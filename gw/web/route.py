@@ -206,6 +206,7 @@ class RouteTable:
         for route in self.routes:
             for path in route.paths if route.handler is not None else ():
                 self._at(path)[route.method] = route
+        self._roots = {"/".join(path.split("/")[:3]) for path in (route.path for route in self.routes if route.handler is not None)}
 
     def _at(self, path: str) -> dict[str, Route]:
         before, parameter, after = path.partition("{")
@@ -214,6 +215,10 @@ class RouteTable:
         name, _, after = after.partition("}")
         value = "([^/](?s:.)*)" if name in DEEP else "([^/]+)"
         return self._patterns.setdefault(re.compile(re.escape(before) + value + re.escape(after)), {})
+
+    def has_below(self, path: str) -> bool:
+        """Return whether a route has the same first two segments, as in `/v1/costs/x`: then the path is one of ours."""
+        return "/".join(path.split("/")[:3]) in self._roots
 
     def find(self, path: str) -> tuple[Mapping[str, Route], str]:
         """Return the routes of a decoded path by method, and the value of its parameter. A slash at its end is ignored."""

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 import trio
 
+from gw.dialects import unrouted
 from gw.dialects.auth import request_id
 from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
 from gw.errors import GwError, RequestError
@@ -103,16 +104,19 @@ class Router:
         for method in routes:
             methods += ["GET", "HEAD"] if method == "GET" else [method]
         ident = request_id(self.plane.gateway, scope)
-        if methods:
-            return method_not_allowed(dict.fromkeys(methods), ident)
-        return not_found(ident)
+        methods = list(dict.fromkeys(methods))
+        dialect = None if routes or self._table.has_below(path) else unrouted.dialect_of(scope, path)
+        if dialect is not None:
+            status, body, headers = unrouted.answer(dialect, scope, path, methods, ident)
+            return Reply(body, headers=headers, status=status)
+        return method_not_allowed(methods, ident) if methods else not_found(ident)
 
     def _file(self, scope: Scope, path: str) -> Reply | None:
         names = (b"accept-encoding", b"if-none-match")
         encoding, known_tag = ((header(scope, name) or b"").decode("latin-1") for name in names)
         files = self.plane.files
         reply = files.file(path, encoding, known_tag)
-        if reply is None and not path.startswith(static_files.NOT_PAGES):
+        if reply is None and static_files.is_page(path, (header(scope, b"accept") or b"").decode("latin-1")):
             reply = files.page(encoding, known_tag)
         return reply
 

@@ -1,4 +1,4 @@
-"""The dashboard's files: `/`, `/assets/*`, and `index.html` for every other path, which the page's own router handles.
+"""The dashboard's files: `/`, `/assets/*`, and `index.html` for browsers at the paths that the page's own router handles.
 
 The built files are read once, at start, into an index by request path; only its exact keys are served, so no path can
 point outside. They are small (a few hundred kB in total) and stay in memory with their precompressed siblings.
@@ -37,9 +37,16 @@ _FOREVER = "public, max-age=31536000, immutable"
 _RECHECK = "no-cache"
 _ENCODINGS = {".br": "br", ".gz": "gzip"}  # suffix of a precompressed sibling → its content encoding, best first
 
-NOT_PAGES = ("/v1/", "/v2/", "/v3/", "/api/", "/assets/", "/openai/", "/deepgram/", "/elevenlabs/", "/cartesia/",
-             "/assemblyai/", "/anthropic/", "/ollama/", "/tts/", "/stt/", "/mcp")  # fmt: skip
-"""Prefixes of API paths: a missing path below them is a 404 for a program, not a page for a person."""
+PAGES = frozenset((
+    "live", "turns", "logs", "latency", "costs", "reliability", "providers", "models", "projects", "keys", "playground",
+    "audit", "settings",
+))  # fmt: skip
+"""First segments of the paths of the dashboard's pages (frontend/src/lib/pages.ts)."""
+
+
+def is_page(path: str, accept: str) -> bool:
+    """Return whether the dashboard's own router reads `path`, and the client wants a page: a program gets a 404 instead."""
+    return "text/html" in accept and path[1:].partition("/")[0] in PAGES
 
 
 @attrs.frozen(kw_only=True)

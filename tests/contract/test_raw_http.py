@@ -5,6 +5,7 @@ Four kinds of paths share the connections: the data plane, a read, a change and 
 
 from __future__ import annotations
 
+import gzip
 from contextlib import asynccontextmanager, suppress
 from itertools import permutations
 
@@ -183,3 +184,65 @@ async def test_pipelined_requests_of_all_kinds_are_answered_in_order(order, conn
         for kind in [*kinds, *kinds]:
             response = await client.response(head_only=kind.method == b"HEAD")
             assert (response.status, response.headers.get("connection")) == (200, None)
+
+
+@pytest.mark.parametrize("kind", ["data plane", "change", "read"])
+async def test_a_body_declared_too_large_is_refused_before_it_is_sent(kind, connect):
+    async with connect() as client:
+        await client.send(KINDS[kind].raw(b"Expect: 100-continue", framing=b"Content-Length: 10000000000", body=b""))
+        response = await client.response()
+        assert (response.status, response.headers["connection"]) == (413, "close")
+        assert b"serve.max_body_mb" in response.body
+        assert await client.ended()
+
+
+async def answered(client: Client, body: bytes, *fields: bytes):
+    await client.send(KINDS["data plane"].raw(*fields, body=body))
+    return await client.response()
+
+
+async def test_a_body_may_be_gzip_or_begin_with_a_byte_order_mark(connect):
+    field = b"Content-Encoding: gzip"
+    async with connect() as client:
+        for body, *fields in (
+            (b"\xef\xbb\xbf" + CHAT,), (gzip.compress(CHAT), field), (gzip.compress(b"\xef\xbb\xbf" + CHAT), field),
+            (CHAT, b"Content-Encoding: identity"), (gzip.compress(CHAT), b"Content-Encoding: X-GZIP"),
+        ):  # fmt: skip
+            response = await answered(client, body, *fields)
+            assert (response.status, b'"hi"' in response.body or b"hi" in response.body) == (200, True)
+
+
+async def test_a_gzip_body_is_bounded_by_what_it_inflates_to(connect):
+    padded = CHAT[:-1] + b', "user": "' + b"x" * 1_000_000 + b'"}'
+    bomb = gzip.compress(padded)
+    assert len(bomb) < 5_000
+    async with connect() as client:
+        response = await answered(client, bomb, b"Content-Encoding: gzip")
+        assert (response.status, response.error()["code"]) == (413, "request_too_large")
+        assert "serve.max_body_mb" in response.error()["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "coding"), [(CHAT, b"gzip"), (gzip.compress(CHAT)[:-9], b"gzip"), (CHAT, b"br"), (b"", b"gzip"), (CHAT, b"gzip, gzip")]
+)
+async def test_other_codings_and_broken_gzip_are_the_callers_fault(body, coding, connect):
+    async with connect() as client:
+        response = await answered(client, body, b"Content-Encoding: " + coding)
+        assert (response.status, response.error()["param"]) == (400, "content-encoding")
+
+
+async def test_a_lone_surrogate_is_the_callers_fault(connect):
+    bodies = (
+        b'{"model": "\\ud800", "messages": [{"role": "user", "content": "hi"}]}',
+        b'{"model": "sim/echo", "messages": [{"role": "user", "content": "\\ud800"}]}',
+        b'{"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}], "user": "\\udfff"}',
+    )
+    async with connect() as client:
+        assert [(await answered(client, body)).status for body in bodies] == [400, 400, 400]
+
+
+async def test_the_unspecified_address_is_this_machine(connect):
+    async with connect() as client:
+        for host, status in ((b"0.0.0.0:8080", 200), (b"[::]:8080", 200), (b"0.0.0.1:8080", 403), (b"evil.example", 403)):
+            await client.send(b"GET /health HTTP/1.1\r\nHost: %b\r\n\r\n" % host)
+            assert (await client.response()).status == status

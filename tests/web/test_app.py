@@ -91,10 +91,20 @@ async def test_a_wrong_method_says_which_are_right(app, method, target):
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-@pytest.mark.parametrize("target", ["/v1/nothing", "/api/nothing", "/assets/nothing.js", "/openai/v1/nothing", "/v1/costs/x"])
+@pytest.mark.parametrize("target", ["/api/nothing", "/assets/nothing.js", "/nothing", "/healthz", "/metrics", "/v1/costs/x"])
 async def test_unknown_paths_of_the_api_are_json_errors(app, method, target):
     answer = await call(app, target, method=method)
     assert (answer.status, answer.error["code"], answer.error["type"]) == (404, "not_found", "NotFound")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("target", ["/v1/nothing", "/openai/v1/nothing", "/livekit/v1/nothing"])
+async def test_unknown_paths_of_openais_protocol_fail_in_its_words(app, method, target):
+    answer = await call(app, target, method=method)
+    error = answer.error
+    assert (answer.status, error["type"], error["code"], error["param"]) == (404, "invalid_request_error", "unknown_url", None)
+    assert (error["gw"]["type"], error["gw"]["code"]) == ("NotFound", "not_found")
+    assert error["gw"]["request_id"] == answer.headers["x-request-id"]
 
 
 @pytest.mark.parametrize("target", ["/v1/status/../../etc/passwd", "//etc/passwd", "/%00", "/v1/models/%ff", "/v1/logs?limit=%ff"])

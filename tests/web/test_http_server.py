@@ -314,6 +314,10 @@ async def test_a_small_unread_body_keeps_the_connection_and_a_large_one_closes_i
     async with open_host(app) as host:
         await host.client.send(request(body=b"x" * 1000))
         assert "connection" not in (await host.client.response()).headers
+        await host.client.send(request(body=b"x" * 1000)[:-1])  # may never come
+        assert (await host.client.response()).headers["connection"] == "close"
+        assert await host.client.ended()
+    async with open_host(app) as host:
         await host.client.send(request(body=b"x" * 100_000)[:-100_000])
         assert (await host.client.response()).headers["connection"] == "close"
         assert await host.client.ended()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from gw.web.static_files import CSP, Frontend, load
+from gw.web.static_files import CSP, PAGES, Frontend, load
 from tests.fakes.temporary_gateway import call
 
 HTML = {"accept": "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}
@@ -49,10 +50,28 @@ async def test_programs_get_a_small_status_at_the_root(built_app, accept):
     assert (answer.status, answer.json["status"], answer.json["dashboard"]) == (200, "ok", "built")
 
 
-@pytest.mark.parametrize("path", ["/costs", "/turns/abc", "/providers", "/index.html"])
+@pytest.mark.parametrize("path", ["/costs", "/turns/abc", "/models", "/index.html"])
 async def test_paths_of_the_page_s_own_router_get_the_page(built_app, path):
-    answer = await call(built_app, path)
+    answer = await call(built_app, path, HTML)
     assert (answer.status, answer.body) == (200, INDEX)
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", ""])
+@pytest.mark.parametrize("path", ["/costs", "/turns/abc", "/models", "/metrics", "/healthz"])
+async def test_programs_get_no_page(built_app, path, accept):
+    answer = await call(built_app, path, {"accept": accept})
+    assert (answer.status, answer.error["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/nothing", "/Costs", "/v1/nothing", "/anthropic/x"])
+async def test_browsers_get_no_page_where_the_dashboard_has_none(built_app, path):
+    answer = await call(built_app, path, HTML)
+    assert (answer.status, answer.headers["content-type"]) == (404, "application/json")
+
+
+def test_the_pages_are_those_of_the_dashboard():
+    source = Path(__file__).resolve().parents[2] / "frontend" / "src" / "lib" / "pages.ts"
+    assert set(re.findall(r'\{ path: "/(\w+)"', source.read_text(encoding="utf-8"))) == PAGES
 
 
 async def test_assets_are_cached_for_ever_and_recognised(built_app):
@@ -93,7 +112,7 @@ async def test_only_exact_keys_are_served(built_app, path):
 
 async def test_the_root_serves_no_file_outside(built_app):
     for path in ("/../secret.txt", "/%2e%2e/secret.txt", "/build.json"):
-        assert (await call(built_app, path)).body == INDEX  # the page's own router says that there is nothing
+        assert (await call(built_app, path, HTML)).status == 404
 
 
 async def test_head_and_post(built_app):

@@ -108,7 +108,7 @@ async def transcribe(request: TranscribeRequest, account: Account) -> AsyncItera
     pieces = request.audio.chunks()
     async with closing_chunks(pieces):
         head, layout = await _head(pieces, request.format)
-        rate_hz = layout.format.sample_rate_hz
+        rate_hz = tone_audio.read_rate_hz(layout.format)
         if layout.format.encoding == "unknown":
             slices, rate_hz = _silence(request.audio_seconds), fsk.SAMPLE_RATES_HZ[0]
         elif reason := tone_audio.why_unreadable(layout.format):
@@ -128,7 +128,7 @@ class _ListenSession(SimSession[bytes]):
         self._interims = request.interim_results
         self._speaker = tone_audio.speaker_of(request)
         self._slicer = tone_audio.PcmSlicer(request.format)
-        self._decoder = fsk.ToneDecoder(request.format.sample_rate_hz)
+        self._decoder = fsk.ToneDecoder(tone_audio.read_rate_hz(request.format))
         self._slices: deque[bytes] = deque()
         self._due: deque[list[ListenEvent]] = deque()
         self._over = False

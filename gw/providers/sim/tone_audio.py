@@ -11,12 +11,14 @@ from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, ListenRequest, TranscribeRequest, Word
 from gw.wire import g711, wav
+from gw.wire.convert import RATES_HZ, Resampler
 
 HEADER_BYTES = 64 * 1024  # a WAV whose samples begin later than this is not read
 _SLICE_S = 0.25  # audio decoded in one go: at most 2 ms of CPU, so that other tasks get their turn in between
 _READABLE = frozenset({"pcm_s16le", "wav", "mulaw", "alaw"})
 _DEFAULT_RATE_HZ = 24_000
 _PHONE_RATE_HZ = 8_000
+_RESAMPLED_HZ = 16_000
 
 
 @attrs.frozen(kw_only=True)
@@ -49,20 +51,25 @@ def why_unreadable(fmt: AudioFormat) -> str:
     """Return why a format cannot be read; "" if it can."""
     if fmt.encoding not in _READABLE:
         return f"the tone voice is read from WAV, 16-bit PCM, µ-law and A-law, not from {fmt.encoding}"
-    try:
-        fsk.check_rate(fmt.sample_rate_hz)
-    except ValueError as error:
-        return str(error)
+    if fmt.sample_rate_hz not in RATES_HZ:
+        return f"the tone voice is read at {RATES_HZ[0]} to {RATES_HZ[-1]} Hz, not at {fmt.sample_rate_hz}"
     return ""
 
 
+def read_rate_hz(fmt: AudioFormat) -> int:
+    """Return the rate of the slices of a `PcmSlicer`: the format's own, or one of the voice that it is resampled to."""
+    return fmt.sample_rate_hz if fmt.sample_rate_hz in fsk.SAMPLE_RATES_HZ else _RESAMPLED_HZ
+
+
 class PcmSlicer:
-    """Cuts raw samples of `format` into slices of at most a quarter second, as mono s16le (first channel)."""
+    """Cuts raw samples of `format` into slices of at most a quarter second, as mono s16le (first channel) at `read_rate_hz`."""
 
     def __init__(self, fmt: AudioFormat) -> None:
         self._format = fmt
         self._frame = max(1, fmt.bytes_per_second // fmt.sample_rate_hz)
         self._slice = self._frame * int(fmt.sample_rate_hz * _SLICE_S)
+        rate_hz = read_rate_hz(fmt)
+        self._resampler = Resampler(fmt.sample_rate_hz, rate_hz) if rate_hz != fmt.sample_rate_hz else None
         self._partial_frame = b""
         self._frames = 0
 
@@ -85,7 +92,10 @@ class PcmSlicer:
                 data = g711.mulaw_to_pcm16(data)
             case "alaw":
                 data = g711.alaw_to_pcm16(data)
-        return data if self._format.channels == 1 else array("h", data)[:: self._format.channels].tobytes()
+        if self._format.channels == 1 and self._resampler is None:
+            return data
+        samples = array("h", data)[:: self._format.channels]
+        return (samples if self._resampler is None else self._resampler.feed(samples)).tobytes()
 
 
 def spoken_format(requested: AudioFormat, *, live: bool = False) -> AudioFormat:
