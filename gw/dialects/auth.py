@@ -109,10 +109,23 @@ def principal(gateway: Gateway, presented: bytes | None) -> Principal:
     return gateway.credentials.principal(gateway.settings.auth, gateway.current.catalog.keys, presented)
 
 
-def grant(gateway: Gateway, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
-    """Return a short-lived token, made with the credential of a request that `identify` has let in."""
+def grant(
+    gateway: Gateway, scope: Scope, project: str, lifetime_s: float, *, single_use: bool = False, session: bytes = b""
+) -> tuple[str, float]:
+    """Return a short-lived token and its end, made with the credential of a request that `identify` has let in.
+
+    `session`: settings of the realtime sessions that are opened with it, as JSON.
+    """
     presented = credential(scope["headers"], scope.get("query_string", b"")) or b""
-    return gateway.credentials.grant(presented, project, lifetime_s, single_use=single_use)
+    expires_at = gateway.clock.now() + lifetime_s
+    token = gateway.credentials.grant(presented, project, expires_at, single_use=single_use, session=session)
+    return token, expires_at
+
+
+def granted_session(gateway: Gateway, scope: Scope) -> bytes:
+    """Return the settings, as JSON, that the token of a request has for realtime sessions; empty without such a token."""
+    presented = credential(scope["headers"], scope.get("query_string", b""))
+    return gateway.credentials.session_of(presented) if presented else b""
 
 
 def request_id(gateway: Gateway, scope: Scope) -> str:

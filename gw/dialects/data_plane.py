@@ -24,6 +24,7 @@ from gw.dialects import (
     livekit,
     ollama,
     openai,
+    openai_client_secrets,
     openai_realtime,
     openai_responses,
     vendor_metadata,
@@ -40,6 +41,7 @@ _ROOT = ""
 
 _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
     (openai.DIALECT, openai.ROUTES, (_ROOT, "/openai", "/livekit")),
+    (openai.DIALECT, openai_client_secrets.ROUTES, (_ROOT, "/openai")),
     (anthropic.DIALECT, anthropic.ROUTES, (_ROOT, "/anthropic")),
     (deepgram.DIALECT, deepgram.ROUTES, (_ROOT, "/deepgram")),
     (cartesia.DIALECT, cartesia.ROUTES, (_ROOT, "/cartesia")),

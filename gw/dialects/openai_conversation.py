@@ -15,7 +15,7 @@ the first has just been cancelled: then it waits for its end. Responses outside 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 import trio
@@ -43,8 +43,8 @@ TRANSCRIPTION_PATH = "session.audio.input.transcription"
 _TRANSCRIPTION_NAMES = {"keyterms": "keywords"}  # where OpenAI's name is another one
 
 
-async def converse(session: WebSocketSession, model: str) -> None:
-    """Hold a conversation over a socket that has been accepted."""
+async def converse(session: WebSocketSession, model: str, settings: Members | None = None) -> None:
+    """Hold a conversation over a socket that has been accepted. `settings`: those of the client secret that opened it."""
     catalog = session.gateway.current.catalog
     is_stack = model in catalog.stacks
     stack = model if is_stack else "default"
@@ -53,7 +53,7 @@ async def converse(session: WebSocketSession, model: str) -> None:
             realtime = RealtimeSession(session.caller.request_id, model, stack)
             conversation = RealtimeConversation(session, realtime, nursery, stack)
             conversation.language_model = model if is_stack or "/" in model else "default"
-            await conversation.run()
+            await conversation.run(settings)
             nursery.cancel_scope.cancel()
 
 
@@ -73,9 +73,12 @@ class RealtimeConversation:
         self._answers = 0
         self._idle = trio.CancelScope()  # of the wait for a user who says nothing
 
-    async def run(self) -> None:
+    async def run(self, settings: Members | None) -> None:
         """Greet the client and handle its events until it leaves. One at fault is answered with an error; the session goes on."""
-        await self.send(self.realtime.about("session.created"))
+        refused = self._apply_first(settings) if settings else []
+        await self.send(
+            self.realtime.about("session.created"), *[self.realtime.refusal(error, None) for error in refused]
+        )
         while (frame := await self.session.socket.receive()) is not None:
             message: Members = {}
             try:
@@ -123,9 +126,17 @@ class RealtimeConversation:
             case kind:
                 raise EventRefused(what=f"Invalid value: '{kind}' is not an event of a realtime client", param="type")
 
-    async def _update(self, message: Members) -> None:
+    def _apply_first(self, settings: Members) -> Sequence[ClientProtocolError]:
+        """Apply the settings of a client secret; return those that are refused: the models may have changed since it was made."""
+        try:
+            return self._apply(settings)
+        except ClientProtocolError as error:
+            return [error]
+
+    def _apply(self, settings: object) -> list[EventRefused]:
+        """Change the settings; return those that are not done. Raises ClientProtocolError, and then changes nothing."""
         before = self.realtime.settings
-        refused = self.realtime.update(message.get("session"))
+        refused = self.realtime.update(settings)
         try:
             self.session.gateway.relay.refuse_unsupported(self._turns.listen_request(), self.session.caller)
         except UnknownNameError as error:
@@ -134,6 +145,10 @@ class RealtimeConversation:
         except UnsupportedSetting as error:
             refused += self._take_back(before, error)
         self._turns.settings_changed()
+        return refused
+
+    async def _update(self, message: Members) -> None:
+        refused = self._apply(message.get("session"))
         event_id = message.get("event_id")
         await self.send(
             *[self.realtime.refusal(error, event_id if isinstance(event_id, str) else None) for error in refused],

@@ -1,15 +1,19 @@
 """OpenAI's realtime API, `WS /v1/realtime`: conversations (`openai_conversation`) and, with `intent=transcription`, transcription.
 
 A transcription's client may name its model in the query or in its first `session.update`, so the handshake is answered first
-and the upstream dialled with the first audio. The protocol has no last frame: a session ends by closing the socket.
+and the upstream dialled with the first audio. A client secret (`openai_client_secrets`) brings settings that the session begins
+with. The protocol has no last frame: a session ends by closing the socket.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import msgspec
 
 from gw.dialects import error_bodies, live_transcription
-from gw.dialects.auth import query_fields
+from gw.dialects.auth import granted_session, query_fields
 from gw.dialects.openai_conversation import converse
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
@@ -34,12 +38,18 @@ DIALECT = SocketDialect(name="openai", error_frames=_error_frames)
 
 async def realtime(session: WebSocketSession) -> None:
     fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent"))
-    model = fields.get(b"model", b"").decode("utf-8", "replace")
+    granted = granted_session(session.gateway, session.scope)
+    settings: dict[str, Any] = msgspec.json.decode(granted) if granted else {}
+    model = fields.get(b"model", b"").decode("utf-8", "replace") or settings.pop("model", "")
+    settings.pop("model", None)  # the one in the query is the later choice
     await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
-    if fields.get(b"intent") != b"transcription":
-        await converse(session, model)
+    transcribes = settings.get("type") == "transcription" if settings else fields.get(b"intent") == b"transcription"
+    if not transcribes:
+        await converse(session, model, settings)
         return
     server = RealtimeListenServer(session_id=session.caller.request_id, model=model)
+    if settings:
+        server.update(msgspec.json.encode(settings))
     for frame in server.opening():
         await session.socket.send(frame)
     early = await _receive_until_audio(session, server)

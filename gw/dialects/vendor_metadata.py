@@ -176,7 +176,7 @@ def _assemblyai_token(exchange: HttpExchange) -> dict[str, Any]:
 
 
 def _grant(exchange: HttpExchange, lifetime_s: int, *, single_use: bool = False) -> str:
-    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, single_use=single_use)
+    return grant(exchange.gateway, exchange.scope, exchange.caller.project, lifetime_s, single_use=single_use)[0]
 
 
 class _GrantRequest(msgspec.Struct):

@@ -4,7 +4,8 @@ A credential is looked up by its SHA-256, so the time of a lookup reveals nothin
 are allowed.
 
 A short-lived token is requested by an app's server and handed to a browser in place of the key. It names the key it was
-made with, its project and its end; it is signed, and not stored. The signing secret belongs to one gateway and one run:
+made with, its project and its end; it is signed, and not stored, except for settings of realtime sessions: they would be
+too long for a header, and are kept until the token's end. The signing secret belongs to one gateway and one run:
 a restart ends every token, and the end of a key, or another secret under its name, ends those made with it. It is a
 credential of the data plane alone, with the rights of a project key except to make another token. A token for one
 request has a unique id, which is remembered once it was used, as long as the token would last.
@@ -54,11 +55,42 @@ class ExpiringSet:
         del self._expires_at[next(iter(self._expires_at))]
 
 
+class ExpiringValues:
+    """Keeps values until their time, of at most `limit` bytes in total. Times in Unix seconds."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._values: dict[bytes, tuple[float, bytes]] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def get(self, key: bytes, now: float) -> bytes:
+        """Return a value; empty when there is none, or when its time is over."""
+        expires_at, value = self._values.get(key, (0.0, b""))
+        return value if now < expires_at else b""
+
+    def add(self, key: bytes, value: bytes, expires_at: float, now: float) -> bool:
+        """Keep `value`; return False when there is no room, also without the values whose time is over."""
+        if self._bytes + len(value) > self._limit:
+            self._values = {key: kept for key, kept in self._values.items() if now < kept[0]}
+            self._bytes = sum(len(kept) for _, kept in self._values.values())
+        if self._bytes + len(value) > self._limit:
+            return False
+        self._values[key] = expires_at, value
+        self._bytes += len(value)
+        return True
+
+
 PREFIX = b"gwt_"
+REALTIME_PREFIX = b"ek_"
+"""Prefix of tokens made for OpenAI's clients: some accept no other one in a browser (openai-agents for JavaScript)."""
 _SIGNATURE_BYTES = 32
 _FINGERPRINT_BYTES = 16
 _MAX_USED = 100_000
 """Ids of used tokens, some 150 bytes each; when full, no other is accepted until the first of them would have ended."""
+_MAX_SESSION_BYTES = 32_000_000  # of the settings of realtime sessions
 
 
 class Grant(msgspec.Struct, frozen=True, array_like=True):
@@ -69,6 +101,8 @@ class Grant(msgspec.Struct, frozen=True, array_like=True):
     expires_at: float
     single_use_id: bytes = b""
     """Id of a token for one request; empty for a token that may be used any number of times."""
+    session_id: bytes = b""
+    """Id of the settings of a realtime session; empty for none."""
 
 
 _GRANT = msgspec.msgpack.Decoder(Grant)
@@ -91,13 +125,15 @@ class ShortLivedTokens:
 
     def issue(self, grant: Grant) -> str:
         content = msgspec.msgpack.encode(grant)
-        return PREFIX.decode() + urlsafe_b64encode(self._sign(content) + content).rstrip(b"=").decode()
+        prefix = REALTIME_PREFIX if grant.session_id else PREFIX
+        return prefix.decode() + urlsafe_b64encode(self._sign(content) + content).rstrip(b"=").decode()
 
     def read(self, token: bytes) -> Grant | None:
         """Return the content of a token, expired or not; None for anything that this gateway did not issue."""
-        if not token.startswith(PREFIX):
+        prefix = next((prefix for prefix in (PREFIX, REALTIME_PREFIX) if token.startswith(prefix)), None)
+        if prefix is None:
             return None
-        packed = token[len(PREFIX) :]
+        packed = token[len(prefix) :]
         try:
             decoded = urlsafe_b64decode(packed + b"=" * (-len(packed) % 4))
             signature, content = decoded[:_SIGNATURE_BYTES], decoded[_SIGNATURE_BYTES:]
@@ -170,6 +206,7 @@ class Credentials:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tokens = ShortLivedTokens()
+        self._sessions = ExpiringValues(_MAX_SESSION_BYTES)
         self._ring: _KeyRing | None = None  # the keys last in force; a reload or a change replaces them
 
     def principal(self, auth: Auth, keys: tuple[StoredKey, ...], presented: bytes | None) -> Principal:
@@ -204,18 +241,30 @@ class Credentials:
         if id_ and expires_at is not None and not self._tokens.used.add(id_, expires_at, now):
             raise Overloaded(what="too many single-use tokens have been used lately")
 
-    def grant(self, presented: bytes, project: str, lifetime_s: float, *, single_use: bool = False) -> str:
+    def grant(
+        self, presented: bytes, project: str, expires_at: float, *, single_use: bool = False, session: bytes = b""
+    ) -> str:
         """Return a short-lived token for `project`, made with the valid credential `presented`.
 
-        Raise ForbiddenError where that is a token itself.
+        `session`: settings of the realtime sessions that are opened with it, as JSON. Raise ForbiddenError where the credential is a
+        token itself, and Overloaded when too many settings are kept.
         """
         if self._tokens.read(presented) is not None:
             raise ForbiddenError(what="a short-lived token cannot make another one; use the key")
+        session_id = os.urandom(16) if session else b""
+        if session and not self._sessions.add(session_id, session, expires_at, self._clock.now()):
+            raise Overloaded(what="too many client secrets with session settings have not expired yet")
         return self._tokens.issue(
             Grant(
                 key=self._tokens.key_fingerprint(sha256(presented).digest()),
                 project=project,
-                expires_at=self._clock.now() + lifetime_s,
+                expires_at=expires_at,
                 single_use_id=new_single_use_id() if single_use else b"",
+                session_id=session_id,
             )
         )
+
+    def session_of(self, presented: bytes) -> bytes:
+        """Return the settings, as JSON, that a token has for realtime sessions; empty for other credentials."""
+        grant = self._tokens.read(presented)
+        return self._sessions.get(grant.session_id, self._clock.now()) if grant is not None else b""

@@ -184,7 +184,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
                 self._received_s += length_s
                 return (Audio(data),)
             case "session.update" | "transcription_session.update":
-                self._update(message.session)
+                self.update(message.session)
                 return (DirectReply(self._about("session.updated")),)
             case "input_audio_buffer.commit":
                 appended, self._appended = self._appended, False
@@ -200,7 +200,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
                 return (DirectReply(self.frame("input_audio_buffer.cleared")),)
         return (Forward(frame_text(frame)),)
 
-    def _update(self, session: msgspec.Raw) -> None:
+    def update(self, session: bytes | msgspec.Raw) -> None:
         """Change the settings; members that are left out keep their value. Raises ClientProtocolError."""
         try:
             update = msgspec.json.decode(session, type=_Session)
@@ -227,7 +227,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
             prompt=transcription.prompt,
             ignorable=self._ignorable(),
             dialect="openai",
-            options=(("session", msgspec.json.encode(self._session()).decode()),),
+            options=(("session", msgspec.json.encode(self._settings()).decode()),),
         )
 
     def _ignorable(self) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         named = [*self._others.items(), *self._input.items(), *self._transcription.items()]
         return tuple(dict.fromkeys(name for name, value in named if value and name not in _COMMON))
 
-    def _session(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, Any]:
         settings = {**self._input, "transcription": self._transcription or None}
         return {"type": "transcription", "audio": {"input": settings}, **self._others}
 
@@ -301,4 +301,8 @@ class RealtimeListenServer(EventFrames, ListenProtocol):
         return self.frame(TRANSCRIPTION + "completed", **members)
 
     def _about(self, kind: str) -> str:
-        return self.frame(kind, session={"id": f"sess_{self.id}", "object": "realtime.transcription_session", **self._session()})
+        return self.frame(kind, session=self.session())
+
+    def session(self) -> dict[str, Any]:
+        """Return the session with the settings in force, as clients read it."""
+        return {"id": f"sess_{self.id}", "object": "realtime.transcription_session", **self._settings()}

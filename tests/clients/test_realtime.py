@@ -41,6 +41,21 @@ def test_openai_sdk(drop_in, who):
     assert [e.type for e in events][:2] == ["session.created", "session.updated"]
 
 
+def test_openai_client_secret(drop_in):
+    import openai
+
+    base_url = drop_in.at("openai", "own") + "/v1"
+    with openai.OpenAI(base_url=base_url, api_key="any") as server:
+        secret = server.realtime.client_secrets.create(
+            expires_after={"anchor": "created_at", "seconds": 60},
+            session={"type": "realtime", "model": "talk", "instructions": "Be brief."},
+        )
+    assert (secret.session.type, secret.session.instructions) == ("realtime", "Be brief.")
+    with openai.OpenAI(base_url=base_url, api_key=secret.value) as page, page.realtime.connect() as connection:
+        created = connection.recv()
+    assert (created.type, created.session.instructions) == ("session.created", "Be brief.")
+
+
 @WHO
 def test_livekit_plugin(drop_in, package, who):
     package("livekit")
