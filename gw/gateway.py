@@ -123,7 +123,9 @@ async def open_gateway(
         ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated)
         pool = make_pool()
         accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
-        relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
+        planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
+        planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
+        relay = Relay(planner)
         try:
             with one_error():
                 async with trio.open_nursery() as nursery:

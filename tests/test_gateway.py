@@ -7,14 +7,17 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 import trio
+import trio.testing
 
 from gw.admin import fallbacks, models, providers
 from gw.config.settings import Settings
 from gw.errors import ConfigError, KeyDecryptError
 from gw.gateway import Gateway, open_gateway
 from gw.telemetry.metrics import MetricFacts
+from gw.types.audio import PCM_24K
 from gw.types.ids import Caller
 from gw.types.secret import Secret
+from gw.types.tts import SpeakRequest
 from gw.wire.openai_chat import parse_request
 from tests.fakes.records import HandClock, record
 from tests.fakes.registrar import BY, settings_of
@@ -135,3 +138,29 @@ async def test_a_reload_takes_over_the_price_tables_of_the_installation(tmp_path
         with pytest.raises(ConfigError, match=r"openai\.toml: rate 1"):
             await gateway.reload(settings_of(tmp_path, text))
         assert gateway.book.price("openai", "brand-new", at_day=20_000).input_tokens == 10**9, "nothing has changed"
+
+
+HEDGED = """
+providers: {slow: {type: sim, latency_ms: 1900}, fast: {type: sim, latency_ms: 0}}
+models: {tts: {slow/tone: {price: {unit: 1M_characters, usd: 10}}, fast/tone: {price: {unit: 1M_characters, usd: 10}}}}
+fallbacks: {tts: [slow/tone, fast/tone]}
+"""
+
+
+async def test_the_days_hedges_are_remembered_over_a_restart(tmp_path, autojump_clock):
+    """The spend of the day allows one hedge: its share of it is 1.25 times what a hedge costs."""
+    answered_by = []
+    request = SpeakRequest(model="slow/tone", text="one two three", format=PCM_24K)
+    for _ in range(2):
+        async with gateway_of(settings_of(tmp_path, HEDGED)) as gateway:
+            if not answered_by:
+                spent = 25 * len(request.text) * 10_000
+                gateway.store.finish(record("earlier", project="default", cost_nusd=spent))
+                gateway.ledger.settle(gateway.ledger.reserve("default", 0), spent)
+            await trio.testing.wait_all_tasks_blocked()
+            async with gateway.relay.speak(request, Caller(request_id=f"r{len(answered_by)}")) as answer:
+                while not answer.done:
+                    await answer.receive()
+            answered_by.append(answer.record.model_id)
+            await gateway.store.flush()
+    assert answered_by == ["fast/tone", "slow/tone"]

@@ -4,8 +4,12 @@ many, and realtime transcription.
 `close_context` has two meanings: the text is complete, or the user interrupted. At the vendor, what was flushed is still
 spoken, and other text is dropped unless `auto_mode` is on (see `gw.wire.elevenlabs_speak_live`). Here, an interruption also
 stops what is being spoken, since nobody hears it and it costs money. Apps whose text is complete send the last flush and
-`close_context` together (livekit-plugins-elevenlabs 1.8.9, pipecat-ai/pipecat#4433). So it is an interruption if text was not
-flushed, if it comes later than that, or for a context that was closed before.
+`close_context` together: in one step at the end of a turn (`tts.py` of livekit-plugins-elevenlabs 1.8.9, and
+`on_turn_context_completed` of Pipecat 1.14.0). An interruption comes at least a reaction time later: Pipecat's
+`on_audio_context_interrupted` closes a context whose audio is being played; LiveKit's client closes one only that it has not
+flushed, and drops the audio of others itself. So it is an interruption if text was not flushed, if it comes later than that,
+or for a context that was closed before. One case is taken for an interruption and is none: Pipecat also closes a context in
+mid-speech when its voice settings change, and the rest of that sentence is not heard.
 """
 
 from __future__ import annotations

@@ -73,9 +73,9 @@ class _Speech:
     async def _handle(self, message: SpeakMessage) -> None:
         session, name = self._session, f"{self._session.caller.request_id}_{self._utterance}"
         match message:
-            case OpenSession(request=request, fallback=fallback):
+            case OpenSession(request=request, fallback=fallback, fallback_voices=voices):
                 self._request = request
-                session.caller = msgspec.structs.replace(session.caller, candidates=fallback)
+                session.caller = msgspec.structs.replace(session.caller, candidates=fallback, candidate_voices=voices)
             case DirectReply(frame=frame):
                 await session.socket.send(frame)
             case Text(text=text):

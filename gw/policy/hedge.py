@@ -6,7 +6,10 @@ never spends more than `routing.hedge_spend` of what the project has spent today
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
+
+import msgspec
 
 Hedge: TypeAlias = float | Literal["off", "auto"]
 """Milliseconds, or a rule."""
@@ -25,6 +28,14 @@ def after_s(hedge: Hedge, p95_s: float | None) -> float | None:
     return hedge / 1000
 
 
+class HedgeSpend(msgspec.Struct, frozen=True):
+    """Cost and number of a project's hedges in a day, and the number of its requests."""
+
+    nusd: int
+    hedges: int
+    requests: int
+
+
 class HedgeBudget:
     """The extra spend of today's hedges, by project. Days are UTC days; a new day starts at nothing."""
 
@@ -33,6 +44,13 @@ class HedgeBudget:
         self._nusd: dict[str, int] = {}
         self._requests: dict[str, int] = {}
         self._hedges: dict[str, int] = {}
+
+    def load(self, day: int, spent: Mapping[str, HedgeSpend]) -> None:
+        """Begin with what was recorded on `day` before a restart."""
+        self._day = day
+        self._nusd = {project: spend.nusd for project, spend in spent.items()}
+        self._requests = {project: spend.requests for project, spend in spent.items()}
+        self._hedges = {project: spend.hedges for project, spend in spent.items()}
 
     def _roll(self, day: int) -> None:
         if day != self._day:

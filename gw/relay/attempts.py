@@ -67,7 +67,10 @@ class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
 
 
 class Overtaken(Exception):
-    """Another candidate has answered the request first."""
+    """Another candidate has answered the request first.
+
+    That is no failure of this one: it had until `first_event_s`. Its attempt is `cancelled`, and its breaker learns nothing.
+    """
 
 
 class RequestContext(ABC, Generic[S, E]):
@@ -75,6 +78,8 @@ class RequestContext(ABC, Generic[S, E]):
 
     __slots__ = ("candidates", "first_event_s", "idle_s", "in_flight", "meter", "planner", "racing", "refusal", "spec")
 
+    pays_for_hedges = True
+    """A candidate that starts beside a slow one is sent something that its vendor bills."""
     first_event = "content"
     """Word for the thing that must be there after `first_event_s`."""
     candidates: Candidates
@@ -141,16 +146,6 @@ class RequestContext(ABC, Generic[S, E]):
             spent_nusd=planner.accounting.ledger.spent(project.id), share=planner.routing.hedge_spend,
         )
 
-    def fault_of_overtaken(self, provider: str, seconds: float) -> ProviderError | None:
-        """Return the failure of a candidate that another one has overtaken.
-
-        With `auto` it was slower than it usually is, and its breaker must learn of that. A fixed delay says nothing about it.
-        """
-        if self.planner.routing.hedge != "auto":
-            return None
-        detail = "slower than usual: another candidate answered first"
-        return UpstreamSlow(provider=provider, after_s=seconds, detail=detail)
-
     def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
         return model.id, self.spec.modality, self.spec.stream, self.first_event
 
@@ -179,9 +174,12 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
     wake-up. A cancel scope stays open until the attempt is left, so a provider may hold a nursery inside it.
     """
 
-    __slots__ = ("_abort", "_attempt", "_call", "_model", "_open", "_overtaken", "_request", "_scope", "_upstream", "aborted")
+    __slots__ = (
+        "_abort", "_attempt", "_call", "_hedges", "_model", "_open", "_overtaken", "_request", "_scope", "_upstream", "aborted",
+    )  # fmt: skip
 
-    def __init__(self, request: RequestContext[S, E], model: Model) -> None:
+    def __init__(self, request: RequestContext[S, E], model: Model, *, hedges: bool = False) -> None:
+        """`hedges`: it starts beside another one that is slow."""
         self._request = request
         self._model = model
         self._open: OpenAttempt[S, E] | None = None
@@ -189,6 +187,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._abort: Callable[[], None] | None = None
         self.aborted = False
         self._overtaken = False
+        self._hedges = hedges
 
     def expire(self) -> None:
         """End the call: its deadline has passed, or the gateway stops."""
@@ -209,6 +208,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         request, meter, model = self._request, self._request.meter, self._model
         now = trio.current_time() if meter.attempts else meter.started  # nothing was waited for before the first
         self._attempt = attempt = meter.begin_attempt(model, now)
+        attempt.hedges = self._hedges
         try:
             self._call = call = request.prepare(model, now)
             attempt.ignored_settings = call.ignored_settings
@@ -328,8 +328,6 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         outcome = replacement or error
         now = trio.current_time()
         fault = outcome if isinstance(outcome, ProviderError) else None
-        if isinstance(outcome, Overtaken):
-            fault = self._request.fault_of_overtaken(self._call.provider.id, now - self._attempt.started)
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
         self._call.gate.leave(now, fault, answered=answered)
         self._attempt.ended, self._attempt.error = now, fault

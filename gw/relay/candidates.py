@@ -5,7 +5,7 @@ Below attempts, responses and sessions: they are handed a `CandidatePlanner` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -97,6 +97,8 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     catalog: Catalog
     project: Project
     models: tuple[Model, ...]
+    voices: Mapping[str, str] = {}
+    """Model id → voice that the caller names for this candidate."""
 
 
 class PreparedCall(msgspec.Struct, Generic[S], eq=False):
@@ -150,7 +152,9 @@ class CandidatePlanner:
         if caller.candidates and caller.fallback:
             project, first = candidates.project, candidates.models[0]
             others = [catalog.resolve(n, modality, project, dialect_provider=caller.dialect) for n in caller.candidates]
-            candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))))
+            named = zip(others, caller.candidate_voices, strict=False)
+            voices = {model.id: voice for model, voice in named if voice and model is not first}
+            candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices)
         return candidates
 
     def is_voice(self, project: Project) -> bool:

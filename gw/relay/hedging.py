@@ -120,7 +120,7 @@ class HedgedAttempts(Generic[S, E]):
         return await try_in_turn(self._models, self._try_beside, failures=self._failures)
 
     async def _try_beside(self, model: Model) -> _Entered[S, E]:
-        scope = AttemptScope(self._request, model)
+        scope = AttemptScope(self._request, model, hedges=self._request.pays_for_hedges)
         return _Entered(scope, await scope.__aenter__())
 
     def overtake(self) -> None:

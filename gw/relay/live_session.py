@@ -90,6 +90,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     """The session a dialect holds. One task sends, another receives."""
 
     first_event = "session"
+    pays_for_hedges = False  # only a handshake
     last_event: ClassVar[type]
     """Class of the event that ends the session."""
 

@@ -74,6 +74,7 @@ class Attempt(msgspec.Struct, eq=False):
     """Something was sent to the vendor, or may have been."""
     refused: bool = False
     """The model refused, in an answer."""
+    hedges: bool = False
     estimate: Usage = _NOTHING
     """Units that it is sent, as far as they are known before an answer."""
     ignored_settings: tuple[str, ...] = ()
@@ -337,7 +338,7 @@ class Meter:
             error_code=error.code if error else None,
             upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
             detail=error.detail if isinstance(error, CandidateSkipped) else "", ignored_settings=attempt.ignored_settings,
-            lost_s=attempt.lost_s or None, voice=attempt.voice,
+            lost_s=attempt.lost_s or None, voice=attempt.voice, hedges=attempt.hedges,
         )
         return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
 

@@ -14,7 +14,8 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import attrs
 
-from gw.store import queries, rollups
+from gw.policy.hedge import HedgeSpend
+from gw.store import queries, requests, rollups
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.report_process import ProcessGone, ReportProcess
 from gw.store.rollups import RollupVersions, Spend
@@ -102,6 +103,10 @@ class RecordReader:
     async def spend(self, day: int) -> dict[str, Spend]:
         """Return what each project spent on a UTC day, including what the journal held at the start. Always in a thread."""
         return await self._readers.read(rollups.spend, day)
+
+    async def hedges(self, day: int) -> dict[str, HedgeSpend]:
+        """Return what the hedges of each project cost on a UTC day. Always in a thread, like `spend`."""
+        return await self._readers.read(requests.hedges, day)
 
     def close(self) -> None:
         self._readers.close()

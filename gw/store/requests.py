@@ -9,7 +9,9 @@ from operator import add
 import apsw
 import msgspec
 
+from gw.policy.hedge import HedgeSpend
 from gw.store.sqlite import struct_of
+from gw.telemetry.clock import DAY_S
 from gw.types.usage import (
     COUNTERS,
     NO_DIMENSIONS,
@@ -291,6 +293,26 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         None if usage.dimensions is NO_DIMENSIONS else _encode(usage.dimensions).decode(),
         None if usage.vendor_figure is None else _encode(usage.vendor_figure).decode(),
     )
+
+
+_HEDGES = """
+select project, sum(hedged_nusd), sum(hedges), count(*) from (
+    select project,
+        coalesce((
+            select sum(coalesce(json_extract(a.value, '$.cost_nusd'), json_extract(a.value, '$.estimated_nusd'), 0))
+            from json_each(attempts) a where json_extract(a.value, '$.hedges')
+        ), 0) as hedged_nusd,
+        (select count(*) from json_each(attempts) a where json_extract(a.value, '$.hedges')) as hedges
+    from requests where timestamp >= ? and timestamp < ? and attempts like '%"hedges":true%'
+    union all
+    select project, 0, 0 from requests where timestamp >= ? and timestamp < ? and attempts not like '%"hedges":true%'
+) group by project"""
+
+
+def hedges(db: apsw.Connection, day: int) -> dict[str, HedgeSpend]:
+    """Return what the hedges of each project cost on a UTC day."""
+    span = (day * DAY_S, (day + 1) * DAY_S)
+    return {project: HedgeSpend(*sums) for project, *sums in db.execute(_HEDGES, (*span, *span))}
 
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:

@@ -36,3 +36,5 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """False for `X-GW-Fallback: off`: stop after the requested model."""
     candidates: tuple[str, ...] = ()
     """Models that the caller itself names as fallbacks, in place of the configured chain."""
+    candidate_voices: tuple[str, ...] = ()
+    """The voice that the caller names for each of these, "" for none."""

@@ -155,6 +155,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     pricing_source: str = ""
     estimated_nusd: int = 0
     wasted_nusd: int | None = 0
+    hedges: bool = False
+    """Started beside another attempt that was slow."""
     lost_s: float | None = None
     """Speech that this vendor did not get although no transcript covers it: it had left the bounded buffer."""
 

@@ -96,6 +96,8 @@ class OpenSession(msgspec.Struct, frozen=True):
 
     request: SpeakLiveRequest
     fallback: tuple[str, ...] = ()
+    fallback_voices: tuple[str, ...] = ()
+    """The voice of each of these, "" where the client names none."""
 
 
 class ContextText(msgspec.Struct, frozen=True, kw_only=True):

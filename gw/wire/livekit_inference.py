@@ -37,6 +37,7 @@ from gw.wire.transcripts import timed_word
 
 class _Model(msgspec.Struct, gc=False):
     model: str | None = None
+    voice: str | None = None
 
 
 class _Fallback(msgspec.Struct, gc=False):
@@ -70,7 +71,16 @@ class _Frame(msgspec.Struct, gc=False):
     @property
     def fallback_models(self) -> tuple[str, ...]:
         """The models that the client itself names next."""
-        return tuple(entry.model for entry in self.fallback.models if entry.model) if self.fallback is not None else ()
+        return tuple(entry.model or "" for entry in self._fallbacks)
+
+    @property
+    def fallback_voices(self) -> tuple[str, ...]:
+        """The voice of each of these models, "" where the client names none."""
+        return tuple(entry.voice or "" for entry in self._fallbacks)
+
+    @property
+    def _fallbacks(self) -> list[_Model]:
+        return [entry for entry in self.fallback.models if entry.model] if self.fallback is not None else []
 
 
 _FRAME = msgspec.json.Decoder(_Frame)
@@ -228,7 +238,7 @@ class LiveKitSpeakServer:
                     format=_format(message.encoding, message.sample_rate, 24_000), language=message.language,
                     want_timings=True, dialect="livekit"
                 )  # fmt: skip
-                return (OpenSession(request, message.fallback_models), DirectReply(created_frame(self._id)))
+                return (OpenSession(request, message.fallback_models, message.fallback_voices), DirectReply(created_frame(self._id)))
             case "input_transcript":
                 return (Text(message.transcript),)
             case "session.flush":

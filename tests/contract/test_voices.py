@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import attrs
 import msgspec
 import pytest
 import trio
@@ -201,3 +202,21 @@ async def test_live_speech(reader: Reader, tmp_path, autojump_clock):
         assert [(attempt.outcome, attempt.voice) for attempt in record.attempts][-1] == ("ok", "c-house")
         voices = {entry.fields["voice"] for entry in fakes["cartesia"].ledger if "voice" in entry.fields}
         assert voices == {"c-house"}, "a socket that was opened ahead has none"
+
+
+@pytest.mark.parametrize(
+    ("named", "expected"), [("e-brand", "e-brand"), ("brand", "e-brand"), ("e-unlisted", "e-unlisted"), (None, "e-house"), ("", "e-house")]
+)
+async def test_a_livekit_client_names_the_voice_of_each_fallback(named, expected, tmp_path, autojump_clock):
+    """`fallback.models[].voice`, which `FallbackModel` of livekit-agents 1.8.9 always has; "" leaves the choice to the gateway."""
+    fallback = {"model": MODELS["elevenlabs"]} | ({} if named is None else {"voice": named})
+    create = {"type": "session.create", "voice": "c-brand" if named == "" else "c-house", "fallback": {"models": [fallback]}}
+    begin = [msgspec.json.encode({**msgspec.json.decode(LIVEKIT.begin(MODELS["cartesia"])[0]), **create}).decode()]
+    reader = attrs.evolve(LIVEKIT, begin=lambda model: begin)
+    async with opened(tmp_path, "cartesia") as (plane, fakes):
+        fakes["cartesia"].status = BROKEN
+        fakes["elevenlabs"].voices = frozenset({expected, "e-brand"})
+        spoken = await converse(reader, plane, MODELS["cartesia"], [TEXT])
+        assert spoken.text(reader).strip() == TEXT
+        voices = {entry.fields["voice"] for entry in fakes["elevenlabs"].ledger}  # and that of a socket dialled ahead
+        assert voices == {"e-brand" if named == "" else expected}

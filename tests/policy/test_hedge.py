@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.policy.hedge import MIN_AFTER_S, UNKNOWN_AFTER_S, HedgeBudget, after_s
+from gw.policy.hedge import MIN_AFTER_S, UNKNOWN_AFTER_S, HedgeBudget, HedgeSpend, after_s
 
 
 @pytest.mark.parametrize(
@@ -44,3 +44,12 @@ def test_without_a_price_hedges_are_a_share_of_the_requests():
 
 def test_what_costs_nothing_may_always_be_hedged():
     assert take(HedgeBudget(), 0, spent=0)
+
+
+def test_what_was_recorded_before_a_restart_counts():
+    budget = HedgeBudget()
+    budget.load(1, {"p": HedgeSpend(nusd=3, hedges=1, requests=39)})
+    assert not take(budget, 3, spent=100)
+    assert take(budget, 2, spent=100)
+    assert not take(budget, None, spent=0), "two hedges of 39 requests are more than the share already"
+    assert take(budget, 5, spent=100, day=2)

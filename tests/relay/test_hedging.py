@@ -13,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, UpstreamSlow
+from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected
 from gw.registry.catalog import Model, Provider
 from gw.relay.candidates import PreparedCall
 from gw.relay.hedging import HedgedAttempts
@@ -32,11 +32,11 @@ class Script:
     attempts: list[Attempt] = attrs.field(factory=list)
     in_flight: InFlight = attrs.field(factory=InFlight)
     may_hedge: bool = True
-    overtaken: Exception | None = None
     leaving_s: float = 0.0
     first_event_s = 100.0
     first_event = "content"
     started = 0.0
+    pays_for_hedges = True
     racing: bool = False
     candidates: Any = None
 
@@ -57,9 +57,6 @@ class Script:
 
     def note_speed(self, model, seconds):
         pass
-
-    def fault_of_overtaken(self, provider, seconds):
-        return self.overtaken
 
     async def first_content(self, stream, provider):
         name = f"{provider}/x"
@@ -126,12 +123,11 @@ async def test_the_next_one_begins_late_and_the_first_ready_one_answers(script, 
     assert [attempt.error for attempt in script.attempts] == [None, None]
 
 
-async def test_a_candidate_that_was_overtaken_may_have_failed_by_that(script, autojump_clock):
-    script.ready_after_s, script.overtaken = {"a/x": 10, "b/x": 1}, UpstreamSlow(provider="a")
-    async with script.hedged("a/x", "b/x"):
+async def test_the_attempt_beside_a_slow_one_is_marked(script, autojump_clock):
+    script.ready_after_s, script.failing = {"a/x": 10, "b/x": 1, "c/x": 1}, {"b/x": ProviderFailed(provider="b", upstream_status=500)}
+    async with script.hedged("a/x", "b/x", "c/x"):
         pass
-    assert script.left == [("a/x", script.overtaken, False), ("b/x", None, True)]
-    assert script.attempts[0].error is script.overtaken
+    assert [(attempt.model.id, attempt.hedges) for attempt in script.attempts] == [("a/x", False), ("b/x", True), ("c/x", True)]
 
 
 async def test_no_task_is_started_for_an_answer_in_time(script, autojump_clock):
@@ -179,7 +175,7 @@ async def test_all_failed_names_every_failure_in_order(script, autojump_clock, a
         async with script.hedged("a/x", "b/x", after_s=after_s):
             raise AssertionError("nothing was ready")
     assert [failure.model_id for failure in caught.value.failures] == ["a/x", "b/x"]
-    assert (caught.value.model, caught.value.status) == ("a/x", 502)
+    assert (caught.value.model, caught.value.status) == ("a/x", 503)
 
 
 async def test_the_callers_fault_is_raised_at_once(script, autojump_clock):

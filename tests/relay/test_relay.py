@@ -407,7 +407,10 @@ async def test_auto_hedges_after_the_candidates_own_p95(make_relay, nursery, aut
     assert await said(slow.relay, chat()) == "hello there"
     assert trio.current_time() - before == pytest.approx(0.6, abs=0.01)
     record = slow.sink.record
-    assert (record.model_id, [attempt.outcome for attempt in record.attempts]) == ("good/echo", ["too_slow", "ok"])
+    assert (record.model_id, [attempt.outcome for attempt in record.attempts]) == ("good/echo", ["cancelled", "ok"])
+    assert [attempt.hedges for attempt in record.attempts] == [False, True]
+    view = slow.relay.planner._limits.view(trio.current_time())["bad"]
+    assert view.breaker == "closed", "being overtaken is no failure"
 
 
 async def test_auto_hedges_only_projects_of_voice(make_relay, nursery, autojump_clock):

@@ -5,9 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gw.policy.hedge import HedgeSpend
 from gw.store import requests
 from gw.store.migrations import migrate
 from gw.store.requests import LogFilter
+from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 from tests.fakes.records import NOON, record
 
@@ -184,3 +186,20 @@ def test_numbers_are_brought_within_their_column(value, as_int, as_float):
 def test_cleaning_reaches_everything():
     matches = requests.clean({"a": ["x\udcff", (math.inf, 10**400)], "b": {"c": True, "d": None}})
     assert matches == {"a": ["x?", [0.0, requests.LARGEST]], "b": {"c": True, "d": None}}
+
+
+def test_the_hedges_of_a_day(db):
+    def attempt(name, **fields):
+        return AttemptRecord(model_id=name, outcome="ok", started_ms=0, duration_ms=1, **fields)
+
+    day = utc_day(NOON)
+    hedged = (attempt("a/b", cost_nusd=100), attempt("c/d", hedges=True, cost_nusd=7))
+    unpriced = (attempt("a/b"), attempt("c/d", hedges=True, estimated_nusd=5), attempt("e/f", hedges=True))
+    requests.insert(db, [
+        record("1", attempts=hedged), record("2", attempts=unpriced), record("3"), record("4", project="other"),
+        record("5", attempts=hedged, timestamp=NOON - DAY_S),
+    ])  # fmt: skip
+    assert requests.hedges(db, day) == {
+        record().project: HedgeSpend(nusd=12, hedges=3, requests=3), "other": HedgeSpend(nusd=0, hedges=0, requests=1)
+    }  # fmt: skip
+    assert requests.hedges(db, day + 1) == {}
