@@ -119,6 +119,12 @@ class Pool:
         head = b"%b%b%b\r\n" % (site.opening(method, origin, path), sized, lines)
         return ClientExchange(self, site, provider, origin, head, body)
 
+    async def warm(self, provider: str, origin: Origin) -> None:
+        """Connect to `origin` for a request that may come soon, unless there is an idle connection. Raise ProviderUnreachable."""
+        site = self._site(origin)
+        if not site.idle:
+            self._give_back(site, await self._connect(provider, origin), keep=True)
+
     @property
     def in_use(self) -> dict[str, int]:
         """The number of connections that carry a call now, by origin (`https://host`)."""

@@ -36,10 +36,14 @@ class _Spare:
 
 
 class PrewarmedSockets:
-    """The spare socket of one caller's session, whose `nursery` owns its task."""
+    """The spare socket of one caller's session, whose `nursery` owns its task.
 
-    def __init__(self, nursery: trio.Nursery) -> None:
+    `replaces`: when a socket is finished, the next is dialled.
+    """
+
+    def __init__(self, nursery: trio.Nursery, *, replaces: bool = True) -> None:
         self._nursery = nursery
+        self.replaces = replaces
         self._spare: _Spare | None = None
 
     async def take(self, key: Key) -> WebSocket | None:
@@ -112,5 +116,5 @@ async def open_warm(
         failed = True
         raise
     finally:
-        if not failed:
+        if not failed and spares.replaces:
             spares.dial(key, connect)

@@ -67,13 +67,17 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     return HttpCall(account, path, headers, body, vendor_errors.classify_cartesia, read)
 
 
+def _speak_socket(request: SpeakLiveRequest, account: Account) -> tuple[str, list[tuple[bytes, bytes]]]:
+    return "/tts/websocket", key_headers(account.api_key)
+
+
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /tts/websocket`, one context after the other."""
     require_voice(request.voice, account)
     provider = account.provider_id
     wire = CartesiaSpeakClient(provider, request, account.model, (account.api_key.reveal(),))
-    async with open_socket(account, "/tts/websocket", key_headers(account.api_key), prewarmed=True) as ws:
+    async with open_socket(account, *_speak_socket(request, account), prewarmed=True) as ws:
         yield QueueingSpeakSocket(ws, wire, provider, request.format)
 
 
@@ -141,7 +145,7 @@ _SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
 SPEC = ProviderSpec(
     type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia",
     default_voice=lambda model: None,
-    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live, speak_socket=_speak_socket,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     takes_own=_takes_own,
     health_path="/voices?limit=1", key_headers=key_headers,

@@ -96,6 +96,10 @@ def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncC
     return open_listen_socket(account, path, key_headers(account.api_key), wire, pace, on_close=wire.closed)
 
 
+def _speak_socket(request: SpeakLiveRequest, account: Account) -> tuple[str, list[tuple[bytes, bytes]]]:
+    return deepgram_speak.live_path(request, account.model), key_headers(account.api_key)
+
+
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/speak`, for Flux models `/v2/speak`."""
@@ -104,8 +108,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
         wire: deepgram_speak.DeepgramSpeakClient = deepgram_speak.FluxSpeakClient(provider, secrets=secrets)
     else:
         wire = deepgram_speak.DeepgramSpeakClient(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
-    path = deepgram_speak.live_path(request, account.model)
-    async with open_socket(account, path, key_headers(account.api_key), prewarmed=True) as ws:
+    async with open_socket(account, *_speak_socket(request, account), prewarmed=True) as ws:
         yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed)
 
 
@@ -167,6 +170,7 @@ SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
     default_voice=deepgram_speak.default_voice,
     fetches=frozenset({"deepgram"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    speak_socket=_speak_socket,
     honours={
         "transcribe": {**_COMMON, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
         "listen": {**_COMMON, **_SAME_AT_BOTH}, "speak": _SPEECH, "speak_live": _SPEECH,

@@ -120,6 +120,10 @@ class _SpeakSocket(QueueingSpeakSocket):
         return events
 
 
+def _speak_socket(request: SpeakLiveRequest, account: Account) -> tuple[str, list[tuple[bytes, bytes]]]:
+    return elevenlabs_speak_live.path_of(request, account.model), key_headers(account.api_key)
+
+
 @asynccontextmanager
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context after the other."""
@@ -127,8 +131,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     if not elevenlabs_speak_live.is_offered(account.model):
         raise rejected(account, "this model has no live speech")
     provider = account.provider_id
-    path = elevenlabs_speak_live.path_of(request, account.model)
-    async with open_socket(account, path, key_headers(account.api_key), prewarmed=True) as ws:
+    async with open_socket(account, *_speak_socket(request, account), prewarmed=True) as ws:
         wire = ElevenSpeakClient(provider, request, (account.api_key.reveal(),))
         session = _SpeakSocket(ws, wire, provider)
         async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
@@ -221,6 +224,7 @@ SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
     default_voice=lambda model: None,
     fetches=frozenset({"elevenlabs"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
+    speak_socket=_speak_socket,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},
     health_path="/v1/user/subscription", key_headers=key_headers,
     speak_formats=_RAW | {"mp3", "opus", "ogg"},

@@ -219,6 +219,8 @@ class ProviderSpec:
     listen: ListenCall | None = None
     speak: SpeakCall | None = None
     speak_live: SpeakLiveCall | None = None
+    speak_socket: Callable[[SpeakLiveRequest, Account], tuple[str, list[tuple[bytes, bytes]]]] | None = None
+    """Path and headers of the socket of `speak_live`, which can be dialled ahead; None where there is none."""
     health_path: str = "/models"
     """Cheap GET below `base_url` that answers 200 when the key is good; empty = no check (in-process engine)."""
     check: CheckCall | None = None

@@ -174,13 +174,17 @@ class CandidatePlanner:
             accounting.ledger, candidates.project, estimate, store_accepts=accounting.records.accepting
         )
 
+    def endpoint(self, candidates: Candidates, model: Model) -> tuple[Provider, ProviderSpec, Account]:
+        """Return where a candidate is. Raise ProviderError if it cannot be called."""
+        return self._endpoints.get(candidates.catalog, model, candidates.project)
+
     def prepare(
         self, spec: RequestSpec, candidates: Candidates, model: Model,
         call_for: Callable[[ProviderSpec, Account, Model], OpenCall[S]], now: float,
     ) -> PreparedCall[S]:  # fmt: skip
         """Check one candidate and enter its gate. Raise ProviderError, also from `call_for`, to have it passed over."""
         project = candidates.project
-        provider, provider_spec, account = self._endpoints.get(candidates.catalog, model, project)
+        provider, provider_spec, account = self.endpoint(candidates, model)
         if spec.needs and (missing := spec.needs - provider_spec.abilities):
             names = tuple(sorted(missing))
             detail = "cannot do " + ", ".join(names)

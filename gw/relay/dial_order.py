@@ -1,4 +1,4 @@
-"""The order in which a live session dials its candidates.
+"""The order in which a live session, or speech over HTTP, dials its candidates.
 
 First each candidate once, in their order. Then, as a last resort, those whose session was open when it failed, since what cut
 it off may be over: each once more. One that has served for a while since earns another.
@@ -16,6 +16,11 @@ from gw.registry.catalog import Model
 SERVED_S: Final = 30.0  # answers for so long show that a failure is not the same one again
 _LASTING = (CandidateSkipped, PluginMissing, ProviderRefused, ProviderRejected, RateLimitError)
 """Failures that the same candidate would meet again."""
+
+
+def served_s(ready_at: float | None, now: float) -> float:
+    """Return the seconds since an attempt's first event."""
+    return 0.0 if ready_at is None else now - ready_at
 
 
 class DialOrder(Iterator[Model]):
@@ -41,6 +46,13 @@ class DialOrder(Iterator[Model]):
         return bool(self._waiting or self._again)
 
     @property
+    def following(self) -> Model | None:
+        """The model that is dialled next."""
+        if self._waiting:
+            return self._waiting[0]
+        return self._again[0] if self._again else None
+
+    @property
     def has_new(self) -> bool:
         """Whether there is a model that was not dialled yet."""
         return bool(self._waiting)
@@ -49,6 +61,10 @@ class DialOrder(Iterator[Model]):
         """Iterate over the models that were not dialled yet."""
         while self._waiting:
             yield self._waiting.popleft()
+
+    def put_back(self, model: Model) -> None:
+        """Have a model dialled next that was not needed before."""
+        self._waiting.appendleft(model)
 
     def can_follow(self, model: Model, served_s: float) -> bool:
         """Return whether any model would be dialled if this one, whose session is open, failed now."""

@@ -33,7 +33,7 @@ from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner, PreparedCall
-from gw.relay.dial_order import DialOrder
+from gw.relay.dial_order import DialOrder, served_s
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Attempt, record_error
@@ -128,6 +128,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
                 self.planner.admit(self.meter, self.spec, self.candidates)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:
+                    self._begin(nursery)
                     nursery.start_soon(self._drive)
                     yield self
                     nursery.cancel_scope.cancel()
@@ -138,6 +139,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             self._close(None)
         finally:
             self.in_flight.requests -= 1
+
+    def _begin(self, nursery: trio.Nursery) -> None:
+        """Take the nursery for tasks that end with the session."""
 
     async def receive(self) -> list[E]:
         """Return the next events; the last list ends the session. Raise the last failure when no candidate is left."""
@@ -252,8 +256,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     def _served_s(self, attempt: A) -> float:
         """Return the seconds since the attempt's first event."""
-        ready_at = attempt.attempt.ready_at
-        return 0.0 if ready_at is None else trio.current_time() - ready_at
+        return served_s(attempt.attempt.ready_at, trio.current_time())
 
     async def _watch(self, attempt: A, fail: Fail) -> None:
         """Fail the attempt when its provider has failed silently."""

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from types import TracebackType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import attrs
+import trio
 from msgspec.structs import replace
 
 from gw.config.settings import Routing
@@ -44,6 +44,8 @@ from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_
 from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
+from gw.relay.dial_order import DialOrder, served_s
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
@@ -87,7 +89,7 @@ class Relay:
         self.planner.routing = routing
         hedge_s = hedge.MIN_AFTER_S if routing.hedge == "auto" else hedge.after_s(routing.hedge, None)
         shortest_s = min(
-            PATIENCE_S, routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values()
+            QUIET_S, PATIENCE_S, routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values()
         )
         self.in_flight.keeper.set_shortest(shortest_s)
 
@@ -145,15 +147,11 @@ def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
     )
 
 
-def _taken_from(waiting: deque[Model]) -> Iterator[Model]:
-    while waiting:
-        yield waiting.popleft()
-
-
 class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):
     """One request: entering admits it and finds the candidate that answers, leaving it has written its record."""
 
-    __slots__ = ("_caller", "_open", "_relay", "_request", "_response")
+    __slots__ = ("_caller", "_open", "_relay", "_request", "_response", "order")
+    order: DialOrder
 
     def __init__(self, relay: Relay, request: Q, caller: Caller, spec: RequestSpec) -> None:
         routing = relay.planner.routing  # without a stream the first content is all of it
@@ -192,12 +190,10 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
 
     async def _first_ready(self, models: Sequence[Model]) -> OpenAttempt[S, E]:
         try:
+            self.order = order = DialOrder(models)
             if len(models) < 2 or not self.is_hedged():
-                return await try_in_turn(models, self._try)
-            waiting = deque(models)
-            self._open = attempts = HedgedAttempts(
-                self, _taken_from(waiting), self.hedge_after_s, lambda: bool(waiting) and self.may_hedge(waiting[0])
-            )
+                return await try_in_turn(order.new(), self._try)
+            self._open = attempts = HedgedAttempts(self, order.new(), self.hedge_after_s, self._may_hedge)
             return await attempts.__aenter__()
         except ProviderRefused:
             if self.refusal is None:
@@ -205,6 +201,10 @@ class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]
             opened, self.refusal = self.refused_answer(self.refusal), None
             self._open = nullcontext(opened)
             return opened
+
+    def _may_hedge(self) -> bool:
+        following = self.order.following
+        return following is not None and self.may_hedge(following)
 
     def response_for(self, opened: OpenAttempt[S, E]) -> Response[S, E]:
         counter, catalog = self.counter_for(opened), self.candidates.catalog
@@ -323,16 +323,16 @@ class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEve
 class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    __slots__ = ("_dialled_again", "_sent_rate_hz")
+    __slots__ = ("_connection", "_goes_on")
 
     def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
         super().__init__(relay, request, caller, spec)
-        self._dialled_again = False
-        self._sent_rate_hz: int | None = None  # sample rate of what was sent before; None at the beginning
+        self._goes_on = False  # some of the speech was sent before
+        self._connection: ConnectionAhead | None = None
 
     async def first_content(self, stream: SpeakStream, provider: str) -> list[SpeakEvent]:
         events = await usage_counters.first_audio(stream, provider)
-        if self._sent_rate_hz is not None and not transcoding.continues(stream.format, self._request.format):
+        if self._goes_on and not transcoding.continues(stream.format, self._request.format):
             detail = "audio in another format than what was sent before"
             raise UpstreamProtocolError(provider=provider, detail=detail)
         return events
@@ -350,11 +350,14 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         same = voice == request.voice and fmt is request.format
         custom = request.custom_voice and voice == request.voice
         sent = request if same else attrs.evolve(request, voice=voice, custom_voice=custom, format=fmt)
-        goes_on = self._sent_rate_hz is not None
+        goes_on = self._goes_on
         return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s, goes_on=goes_on)
 
     def response_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> SpeechResponse:
         catalog = self.candidates.catalog
+        for attempt in self.meter.attempts:  # one that was overtaken has not failed, and may go on
+            if attempt is not opened.attempt and attempt.error is None:
+                self.order.put_back(attempt.model)
         return SpeechResponse(self.meter, opened, self._request, catalog, self, idle_s=self.idle_s)
 
     def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:
@@ -365,16 +368,29 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     def pace_of(self, model: Model) -> VoicePace:
         return self._relay.paces.of(model.id, voice_for(self.candidates, self._request, model), self._request.speed)
 
-    def _untried(self) -> tuple[Model, ...]:
-        answering = self.meter.answering  # one that was overtaken by it has not failed
-        tried = {attempt.model.id for attempt in self.meter.attempts if attempt.error or attempt is answering}
-        return tuple(model for model in self.candidates.models if model.id not in tried)
-
     def has_others(self) -> bool:
-        return bool(self._untried())
+        return self.order.has_new
 
     def has_any(self) -> bool:
-        return self.has_others() or (len(self.candidates.models) == 1 and not self._dialled_again)
+        answering = self.meter.answering
+        return answering is not None and self.order.can_follow(answering.model, served_s(answering.ready_at, trio.current_time()))
+
+    def low_s(self) -> float:
+        return low_s(self.planner.response_times, self.order.following)
+
+    def connect_at(self, time: float | None) -> None:
+        deadlines, model = self.in_flight.keeper.deadlines, self.order.following
+        if self._connection is not None:
+            deadlines.pop(self._connection, None)
+        if time is None or model is None:
+            return
+        if self._connection is None:
+            with suppress(ProviderError):
+                _, spec, account = self.planner.endpoint(self.candidates, model)
+                if is_warmed(spec, account):
+                    self._connection = ConnectionAhead(self.in_flight, account)
+        if self._connection is not None:
+            deadlines[self._connection] = time
 
     async def go_on(
         self, error: ProviderError, text: str, fmt: AudioFormat
@@ -382,18 +398,19 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         """Leave the attempt that failed with `error`, and try the next ones with the remaining `text`."""
         failed, self._open = self._open, nullcontext()
         assert failed is not None
-        assert self.meter.answering is not None
+        answering = self.meter.answering
+        assert answering is not None
         with suppress(ProviderError):
             await failed.__aexit__(type(error), error, error.__traceback__)
-        models = self._untried()
-        if not models:
-            self._dialled_again = True
-            models = (self.meter.answering.model,)
+        self._connection = None
+        self.order.failed(answering.model, error, served_s(answering.ready_at, trio.current_time()))
+        if not self.order.has_next:
+            raise error
         self._request = attrs.evolve(self._request, text=text, format=fmt)
-        self._sent_rate_hz = fmt.sample_rate_hz
+        self._goes_on = True
         self.meter.estimate = usage_counters.estimate_speak(self._request)
         try:
-            return await try_in_turn(models, self._try)
+            return await try_in_turn(self.order, self._try)
         except BaseException:
             self._open = nullcontext()
             raise

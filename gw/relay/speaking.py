@@ -12,13 +12,15 @@ The states are those of `gw.relay.live_session`. What each input does in them:
     clear        drops the buffered text           drops it, at the provider too, which owes nothing any more
     finish       is sent after the buffer          is sent; the provider owes audio until the end
 
-A provider that owes audio has failed when the caller has next to nothing left to play and nothing more comes
+When the audio stays out for half of what the listener has left to play, the connection to the next candidate is made
+(`gw.relay.dial_ahead`). A provider that owes audio has failed when the caller has next to nothing left to play and nothing more comes
 (`gw.relay.audio_supply`), and when it reports text as spoken without the audio for it (`SpeechProgress.shortness`).
 """
 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Final
 
 import attrs
@@ -31,9 +33,10 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
-from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, AudioLength
+from gw.relay.audio_supply import PATIENCE_S, SLOWER, AudioLength
 from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
 from gw.relay.meter import Attempt
@@ -76,7 +79,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self._playback = Playback()
         self._received_s = 0.0  # audio received by the caller's side, which sends it before it asks for more
         self._playing_since: float | None = None
+        self._ahead: SocketsAhead
+        self._dialled_for = -math.inf  # begin of the silence in which the next candidate was dialled
         self._first_audio_s = planner.routing.first_event_s["tts"]
+
+    def _begin(self, nursery: trio.Nursery) -> None:
+        self._ahead = SocketsAhead(nursery)
 
     @property
     def audio_s(self) -> float:
@@ -202,15 +210,21 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     # ------------------------------------------------------------------ the providers' side
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakSession]:
-        call, request = offered(spec.speak_live, account), self.request
+        call = offered(spec.speak_live, account)
+        request = self._request_for(spec, account, model)
+        spares = self._ahead.sockets if self.attempts else self._prewarmed
+        warm = account if spares is None else attrs.evolve(account, prewarmed=spares)
+        return lambda: call(request, warm)
+
+    def _request_for(self, spec: ProviderSpec, account: Account, model: Model) -> SpeakLiveRequest:
+        """Return the request in a format and with a voice that the provider has. Raise CandidateSkipped."""
+        request = self.request
         fmt = live_format(request.format, live_formats(request.format, spec), spec.speak_rates_hz, SPEAK_HZ)
         try:
             converter(fmt, request.format)
         except CannotConvert as error:
             raise skipped(error, account.provider_id, request.dialect) from None
-        voice = voice_for(self.candidates, request, model)
-        warm = account if self._prewarmed is None else attrs.evolve(account, prewarmed=self._prewarmed)
-        return lambda: call(attrs.evolve(request, format=fmt, voice=voice), warm)
+        return attrs.evolve(request, format=fmt, voice=voice_for(self.candidates, request, model))
 
     def prepare(self, model: Model, now: float) -> PreparedCall[SpeakSession]:
         return note_voice(super().prepare(model, now), self.candidates, self.request)
@@ -307,7 +321,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return [event]
 
     def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
-        attempt.add_audio(chunk.data, attempt.last_event_at)
+        if (waited_s := attempt.add_audio(chunk.data, attempt.last_event_at)) is not None:
+            self.planner.response_times.add((attempt.call.model.id, "tts", True, FIRST_AUDIO), waited_s)
         if attempt.converter is not None:
             chunk = AudioChunk(data=attempt.converter.feed(chunk.data))
         elif attempt.starts_s and chunk.raw is not None:  # its frame has the provider's own times
@@ -319,15 +334,33 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     def _watch_s(self, attempt: SpeakingAttempt) -> float:
         now = trio.current_time()
-        return min(WATCH_S, max(0.01, self._due_at(attempt, now) - now))
+        return min(WATCH_S, max(0.01, min(self._due_at(attempt, now), self._dial_at(attempt, now)) - now))
 
     def _silent_failure(self, attempt: SpeakingAttempt, now: float) -> ProviderError | None:
+        if now >= self._dial_at(attempt, now):
+            self._dial_ahead(attempt)
         if now - attempt.sending_since > BLOCKED_S:
             return self._slow(attempt, BLOCKED_S, "takes no more text")
         if now >= self._due_at(attempt, now):
             silent_s = now - max(attempt.supply.since, attempt.owes_since)
             return self._slow(attempt, silent_s, "no audio for text it was given")
         return None
+
+    def _dial_at(self, attempt: SpeakingAttempt, now: float) -> float:
+        """Return the time at which to dial the next candidate ahead unless more audio comes; infinity if not at all."""
+        since = max(attempt.supply.since, attempt.owes_since)
+        if since == math.inf or since == self._dialled_for or not attempt.progress.audio_s or not self._has_next(attempt):
+            return math.inf
+        left_s = self.audio_s - self._playback.played_s(now)
+        return since + dial_after_s(left_s + now - since)
+
+    def _dial_ahead(self, attempt: SpeakingAttempt) -> None:
+        self._dialled_for = max(attempt.supply.since, attempt.owes_since)
+        model = self.order.following
+        assert model is not None
+        with suppress(ProviderError):  # it would be passed over
+            _, spec, account = self.planner.endpoint(self.candidates, model)
+            self._ahead.dial(spec, account, self._request_for(spec, account, model))
 
     def _due_at(self, attempt: SpeakingAttempt, now: float) -> float:
         """Return the time at which the provider has failed unless more audio comes; infinity if it owes none."""
@@ -343,7 +376,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             return max(attempt.last_event_at, waits_since) + self.idle_s
         patience_s = min(self._first_audio_s, (2 if attempt.begins else 1) * max(PATIENCE_S, SLOWER * attempt.latency_s))
         left_s = self.audio_s - self._playback.played_s(now)
-        due_at = max(waits_since + patience_s, now + left_s - LOW_S)
+        due_at = max(waits_since + patience_s, now + left_s - low_s(self.planner.response_times, self.order.following))
         if now < due_at:
             return due_at
         until = len(self.text.text) if self._finishing else attempt.flush_sent_until

@@ -50,18 +50,19 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
         """Return whether nothing came yet for the text after the last flush."""
         return self.progress.audio_s <= self.progress.flushed_s
 
-    def add_audio(self, data: bytes, now: float) -> None:
-        """Note audio that is passed on to the caller."""
+    def add_audio(self, data: bytes, now: float) -> float | None:
+        """Note audio that is passed on to the caller. Return how long its first piece was waited for; None for later ones."""
         assert self._length is not None
-        progress = self.progress
+        progress, waited_s = self.progress, None
         if self.begins:  # the wait for the first audio of a text has a limit of its own
             if not self._length.bytes and self.owes_since < math.inf:
-                self.latency_s = now - max(self.owes_since, self.supply.since)
+                self.latency_s = waited_s = now - max(self.owes_since, self.supply.since)
             self.supply = Supply(now)
         self.supply.add(self._length.add(data), now)
         progress.audio_s = self._length.seconds
         progress.measured = bool(progress.audio_s) or not self._length.bytes
         self._tail = data
+        return waited_s
 
     @property
     def ends_loud(self) -> bool | None:

@@ -22,8 +22,9 @@ from gw.errors import GwError, ProviderError, UpstreamProtocolError
 from gw.providers.spec import SpeakStream
 from gw.registry.catalog import Catalog, Model
 from gw.relay.attempts import OpenAttempt
-from gw.relay.audio_supply import LOW_S, PATIENCE_S, SLOWER, Supply, ends_loud
+from gw.relay.audio_supply import PATIENCE_S, SLOWER, Supply, ends_loud
 from gw.relay.candidates import PreparedCall
+from gw.relay.dial_ahead import dial_after_s
 from gw.relay.meter import Attempt, Meter
 from gw.relay.response import Response
 from gw.relay.speech_progress import SpeechProgress, SpokenText
@@ -67,6 +68,12 @@ class Successors(Protocol):
 
     def has_any(self) -> bool:
         """Return whether there is one, or the same may be tried once more."""
+
+    def connect_at(self, time: float | None) -> None:
+        """Connect to the next one at this time, unless another call comes first; None: no more."""
+
+    def low_s(self) -> float:
+        """Return how much the caller must have left to play when the next one is called."""
 
     def go_on(
         self, error: ProviderError, text: str, fmt: AudioFormat
@@ -158,7 +165,14 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         if self._failing is not None:
             fault, self._failing = self._failing, None
             raise fault
-        return await super()._next_events()
+        if not self._part.progress.audio_s or not self._successors.has_others():
+            return await super()._next_events()
+        now = trio.current_time()
+        self._successors.connect_at(now + dial_after_s(self._playback.sent_s - self._playback.played_s(now)))
+        try:
+            return await super()._next_events()
+        finally:
+            self._successors.connect_at(None)
 
     _failing: ProviderError | None = None
     """Failure to be handled when the events before it were passed on."""
@@ -171,7 +185,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         latency_s = (part.attempt.ready_at or now) - part.attempt.started
         patience_s = part.supply.since + max(PATIENCE_S, SLOWER * latency_s) - now
         left_s = self._playback.sent_s - self._playback.played_s(now)
-        return min(self._idle_s, max(PATIENCE_S / 2, patience_s, left_s - LOW_S))
+        return min(self._idle_s, max(PATIENCE_S / 2, patience_s, left_s - self._successors.low_s()))
 
     def _shortness(self, part: _Part) -> ProviderError | None:
         """Return the failure of a provider that ended without the audio that its text needs."""

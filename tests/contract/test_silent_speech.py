@@ -44,6 +44,8 @@ routing: {breaker: {failures: 1000}}
 RATE = 24_000
 LESSONS = ["mike november oscar papa quebec romeo.", "alpha bravo charlie delta echo foxtrot golf hotel.", SENTENCE]
 LONGEST_GAP_S = 0.7
+HANDSHAKE_S, FIRST_AUDIO_S = 0.2, 0.3
+"""Of the vendor that takes over."""
 POINTS = [n / 10 for n in range(10)]
 SOCKETS: dict[str, tuple[Callable[..., LiveVendor], str, int]] = {
     "deepgram": (FakeDeepgram, "aura-2-thalia-en", 1),
@@ -93,7 +95,9 @@ async def test_a_live_session_goes_on(type_, fault, tmp_path, autojump_clock):
         voice = WordVoice(per_s=per_s)
         async with open_plane(CONFIG.replace("TYPE", type_).replace("MODEL", model), tmp_path) as plane:
             first = make(api_key="k", word_voice=voice, speech_gap_s=0.08, first_token_after_s=0.15)
-            second = FakeDeepgram(api_key="k", word_voice=voice, speech_gap_s=0.05, first_token_after_s=0.15, answer_after_s=0.1)
+            second = FakeDeepgram(
+                api_key="k", word_voice=voice, speech_gap_s=0.05, answer_after_s=HANDSHAKE_S, first_token_after_s=FIRST_AUDIO_S
+            )
             plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
             for lesson in LESSONS:
                 await _speak(plane, f"first/{model}", lesson)
@@ -176,7 +180,8 @@ async def test_an_answer_over_http_goes_on(form, fault, tmp_path, autojump_clock
         voice = WordVoice(per_s=per_s)
         async with open_plane(form.config(), tmp_path) as plane:
             first = form.make(api_key="k", word_voice=voice, speech_gap_s=0.08, first_token_after_s=0.15)
-            second = form.make_second(api_key="k", word_voice=voice, speech_gap_s=0.05, first_token_after_s=0.15, answer_after_s=0.1)
+            second = form.make_second(api_key="k", word_voice=voice, speech_gap_s=0.05, first_token_after_s=FIRST_AUDIO_S)
+            plane.net.connect_s["second.test"] = HANDSHAKE_S
             plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
             for lesson in LESSONS:
                 await _read(plane, form, lesson)
@@ -338,10 +343,10 @@ TWO = TWO.replace("TYPE", "cartesia").replace("MODEL", "sonic-3")
 
 
 @asynccontextmanager
-async def _two(tmp_path: Path) -> AsyncIterator[tuple[Plane, FakeCartesia]]:
+async def _two(tmp_path: Path, cut_after: int = 57) -> AsyncIterator[tuple[Plane, FakeCartesia]]:
     """The first of them breaks off over HTTP."""
     async with open_plane(TWO, tmp_path) as plane:
-        first = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03, cut_after=57)
+        first = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03, cut_after=cut_after)
         second = FakeCartesia(api_key="k", word_voice=VOICE, speech_gap_s=0.03)
         plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
         yield plane, second
@@ -379,12 +384,23 @@ async def test_a_caller_who_leaves_the_second_provider(tmp_path, autojump_clock)
         assert second_attempt.characters < record.wasted_units < record.usage.characters
 
 
-async def test_nobody_can_go_on(tmp_path, autojump_clock):
+async def test_the_first_is_called_once_more_when_no_other_can_go_on(tmp_path, autojump_clock):
     async with _two(tmp_path) as (plane, second):
         second.status = 503
         reply = await plane.post("/tts/bytes", msgspec.json.encode(FORMS[-1].body("first/sonic-3", SENTENCE)))
+        assert not reply.cut
+        record = plane.kept.record
+        assert (record.status, record.model_id) == ("success", "first/sonic-3")
+        assert [a.outcome for a in record.attempts] == ["cut", "failed", "ok"]
+
+
+async def test_nobody_can_go_on(tmp_path, autojump_clock):
+    async with _two(tmp_path, cut_after=20) as (plane, second):
+        second.status = 503
+        reply = await plane.post("/tts/bytes", msgspec.json.encode(FORMS[-1].body("first/sonic-3", SENTENCE)))
         assert reply.cut
-        assert (plane.kept.record.status, [a.outcome for a in plane.kept.record.attempts]) == ("error", ["cut", "failed"])
+        record = plane.kept.record
+        assert (record.status, [a.outcome for a in record.attempts]) == ("error", ["cut", "failed", "cut"])
 
 
 MP3_READER = attrs.evolve(

@@ -80,12 +80,14 @@ class FakeNet:
         self.hosts: dict[tuple[str, int], Handler | Exception] = {}
         self.transports: list[MemoryTransport] = []
         """Every connection made, in order."""
+        self.connect_s: dict[str, float] = {}
+        """Host → how long a connection to it takes."""
         self.live = 0
         """Handlers that still run."""
         self._nursery = nursery
 
     async def __call__(self, origin: Origin) -> MemoryTransport:
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.connect_s.get(origin.host, 0.0))
         handler = self.hosts.get((origin.host, origin.port))
         if handler is None:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

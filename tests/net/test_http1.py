@@ -124,6 +124,14 @@ async def test_one_connection_serves_call_after_call(net, pool, upstream):
     assert (pool.opened, pool.reused, pool.idle) == (1, 4, 1)
 
 
+async def test_a_connection_made_ahead_serves_the_next_call(net, pool, upstream):
+    await pool.warm("up", ORIGIN)
+    await pool.warm("up", ORIGIN)  # there is one
+    assert (pool.opened, pool.idle) == (1, 1)
+    await call(pool)
+    assert (pool.opened, pool.reused, pool.idle) == (1, 1, 1)
+
+
 async def test_calls_at_a_time_have_a_connection_each_and_the_last_used_is_taken_first(net, pool, upstream):
     first, second = (pool.open("up", b"GET", ORIGIN, b"/", []) for _ in range(2))
     async with first, second:

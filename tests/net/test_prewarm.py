@@ -87,6 +87,23 @@ async def test_after_a_caller_was_cancelled_another_is_dialled(line, autojump_cl
         assert (len(echo.accepted), echo.left) == (2, 1)
 
 
+async def test_a_socket_that_is_not_replaced(autojump_clock):
+    """It is dialled ahead once."""
+    echo = Echo()
+    async with trio.open_nursery() as servers:
+        net = FakeNet(servers)
+        net.hosts["up.example", 80] = hosted(echo)
+        async with trio.open_nursery() as session:
+            spares = PrewarmedSockets(session, replaces=False)
+            spares.dial(("up", ORIGIN, b"/a", ()), net)
+            await trio.sleep(1)
+            async with open_warm(spares, "up", ORIGIN, b"/a", headers=[], connect=net) as ws:
+                await say(ws, "x")
+            await trio.sleep(1)
+            assert (len(echo.accepted), echo.left) == (1, 1)
+        servers.cancel_scope.cancel()
+
+
 async def test_after_a_failure_none_is_dialled(line, autojump_clock):
     async with line() as (opened, echo, _):
         with pytest.raises(UpstreamCut):
