@@ -11,7 +11,8 @@ Position of one provider in the text (`SpeechProgress`), by the best evidence th
                     the voice's
 
 The pace of a voice is learned from what it spoke completely (`gw.relay.voice_pace`). Of a voice that was never heard before
-a slow pace is assumed: a word spoken twice is better than a word that is lost.
+a slow pace is assumed, slow among the other voices of its model where those are known: a word spoken twice is better than a
+word that is lost.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from gw.relay.voice_pace import (
     LEAST_S_A_WORD,
     LETTERS,
     SILENCE_S,
-    SLOW_PER_S,
     VoicePace,
     letters_of,
     words_of,
@@ -238,7 +238,7 @@ class SpeechProgress:
         speech_s = self.audio_s - self.flushed_s
         if self.pace.is_known:
             return self._after_letters((speech_s - LEAD_IN_S) * self.pace.per_s)
-        return self._after_letters((speech_s - _SLOW_LEAD_IN_S) * SLOW_PER_S)
+        return self._after_letters((speech_s - _SLOW_LEAD_IN_S) * self.pace.least_per_s)
 
     def _after_letters(self, letters: float) -> int:
         """Return the beginning of the first word since the last flush that so many letters do not cover."""

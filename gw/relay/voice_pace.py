@@ -24,6 +24,7 @@ LEAST_S_A_WORD: Final = 0.02
 """A word that takes less was not spoken."""
 LETTERS: Final = 20
 """A shorter text says little about the pace."""
+_SLOWER_THAN_OTHERS = SLOW_PER_S / USUAL_PER_S  # a slow voice among those of a model
 _SAMPLES = 16  # texts remembered for each voice
 _VOICES = 1_024  # voices remembered; then the one that has not spoken for longest is forgotten
 _ENOUGH = 3  # texts after which it is known how much the pace varies
@@ -54,9 +55,10 @@ def words_of(text: str) -> int:
 
 
 class VoicePace:
-    """Pace of one voice."""
+    """Pace of one voice. `others_per_s`: the usual pace of the other voices of its model, if any is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, others_per_s: float | None = None) -> None:
+        self._others_per_s = others_per_s
         self._per_s: deque[float] = deque(maxlen=_SAMPLES)
         self._loud_ends = 0.0  # share of its utterances that end in the middle of a sound, the latest counting most
 
@@ -66,8 +68,18 @@ class VoicePace:
 
     @property
     def per_s(self) -> float:
-        """Letters a second; those of an ordinary voice until it is known."""
-        return median(self._per_s) if self._per_s else USUAL_PER_S
+        """Letters a second; until it is known, those of the model's other voices or of an ordinary one."""
+        return median(self._per_s) if self._per_s else self._others_per_s or USUAL_PER_S
+
+    @property
+    def least_per_s(self) -> float:
+        """Letters a second that were spoken at least: of a voice that is not known, a slow one's.
+
+        A word spoken twice is better than a word that is lost.
+        """
+        if self._per_s:
+            return self.per_s
+        return SLOW_PER_S if self._others_per_s is None else _SLOWER_THAN_OTHERS * self._others_per_s
 
     @property
     def spread(self) -> float | None:
@@ -113,7 +125,8 @@ class VoicePaces:
         key = (model_id, voice, speed or 1.0)
         pace = self._paces.get(key)
         if pace is None:
-            pace = self._paces[key] = VoicePace()
+            known = [pace.per_s for (model, _, at), pace in self._paces.items() if model == model_id and at == key[2] and pace.is_known]
+            pace = self._paces[key] = VoicePace(median(known) if known else None)
             if len(self._paces) > _VOICES:
                 self._paces.popitem(last=False)
         else:

@@ -2,7 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from gw.relay.voice_pace import FAST_PER_S, SILENCE_S, USUAL_PER_S, VoicePace, VoicePaces, letters_of, words_of
+from gw.relay.speech_progress import SpeechProgress, SpokenText
+from gw.relay.voice_pace import (
+    FAST_PER_S,
+    SILENCE_S,
+    SLOW_PER_S,
+    USUAL_PER_S,
+    VoicePace,
+    VoicePaces,
+    letters_of,
+    words_of,
+)
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 
@@ -79,3 +89,25 @@ def test_each_voice_has_its_own_and_the_oldest_is_forgotten():
     for n in range(1_024):
         paces.of("p/m", f"voice {n}", None)
     assert paces.of("p/m", "anna", None) is not first
+
+
+@pytest.mark.parametrize("per_s", [12.0, 15.0, 22.0])
+def test_a_new_voice_is_slow_among_those_of_its_model(per_s):
+    """Of ten words that it has spoken at the pace of the others, two are repeated; of a voice without others, up to five."""
+    paces = VoicePaces()
+    text = "The quick brown fox jumps over the lazy dog and runs away."
+    for voice in ("a", "b"):
+        paces.of("m", voice, None).learn(text, SILENCE_S + letters_of(text) / per_s, loud_end=False)
+    new = paces.of("m", "c", None)
+    assert not new.is_known
+    assert new.per_s == pytest.approx(per_s)
+    assert new.least_per_s == pytest.approx(per_s * SLOW_PER_S / USUAL_PER_S)
+    assert (paces.of("m", "c", 1.2).least_per_s, paces.of("other", "a", None).least_per_s) == (SLOW_PER_S, SLOW_PER_S)
+    words = " ".join(["golf"] * 20)  # five letters each, with its space
+    for pace, most in ((new, 3), (VoicePace(), {12.0: 2, 15.0: 4, 22.0: 6}[per_s])):
+        spoken = SpokenText()
+        spoken.add(words)
+        progress = SpeechProgress(spoken, pace)
+        progress.audio_s = 0.2 + 10 * 5 / per_s
+        repeated = 10 - progress.spoken() // 5
+        assert 0 <= repeated <= most
