@@ -13,12 +13,10 @@ has one.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
-from types import TracebackType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 import attrs
 import trio
@@ -28,7 +26,6 @@ from gw.config.settings import Routing
 from gw.errors import (
     CandidateSkipped,
     ProviderError,
-    ProviderRefused,
     UnknownProviderError,
     UpstreamProtocolError,
 )
@@ -40,19 +37,18 @@ from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, Tr
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
+from gw.relay.attempts import OpenAttempt, try_in_turn
 from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
-from gw.relay.dial_order import DialOrder, served_s
-from gw.relay.hedging import HedgedAttempts
+from gw.relay.dial_order import served_s
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.listening import ListeningSession
-from gw.relay.meter import record_error
 from gw.relay.recording_fetch import fetched, fetches
-from gw.relay.response import ProviderStream, Response, UsageCounter
+from gw.relay.request import AnsweredRequest
+from gw.relay.response import Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
@@ -64,10 +60,6 @@ from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire.chat_messages import last_user
-
-Q = TypeVar("Q")
-S = TypeVar("S", bound=ProviderStream)
-E = TypeVar("E")
 
 ChatAnswer: TypeAlias = Response[ChatStream, ChatEvent]
 TranscribeAnswer: TypeAlias = Response[TranscribeStream, TranscribeEvent]
@@ -98,10 +90,10 @@ class Relay:
         spec = RequestSpec(
             modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs
         )
-        return _Chat(self, request, caller, spec)
+        return _Chat(self.planner, self.in_flight, self.turns, request, caller, spec)
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        return _Transcription(self, request, caller, _transcription_spec(request))
+        return _Transcription(self.planner, self.in_flight, self.turns, request, caller, _transcription_spec(request))
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
         estimate = usage_counters.estimate_speak(request)
@@ -147,103 +139,7 @@ def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
     )
 
 
-class _Request(RequestContext[S, E], AbstractAsyncContextManager["Response[S, E]"], Generic[Q, S, E]):
-    """One request: entering admits it and finds the candidate that answers, leaving it has written its record."""
-
-    __slots__ = ("_caller", "_open", "_relay", "_request", "_response", "order")
-    order: DialOrder
-
-    def __init__(self, relay: Relay, request: Q, caller: Caller, spec: RequestSpec) -> None:
-        routing = relay.planner.routing  # without a stream the first content is all of it
-        first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s
-        super().__init__(relay.planner, relay.in_flight, spec, first_event_s)
-        self._relay = relay
-        self._request = request
-        self._caller = caller
-        self._response: Response[S, E] | None = None
-        self._open: AbstractAsyncContextManager[Any] | None = None
-
-    def track_turn(self) -> None:  # a transcription has none before its text
-        """Find the turn by the request's words, before admission."""
-
-    def refused_answer(self, refusal: OpenAttempt[S, E]) -> OpenAttempt[S, E]:
-        """Return a refusal as a complete answer, for a request that no candidate answered otherwise."""
-        return refusal
-
-    @abstractmethod
-    def counter_for(self, opened: OpenAttempt[S, E]) -> UsageCounter[E]: ...
-
-    async def __aenter__(self) -> Response[S, E]:
-        self.plan(self._caller)
-        self.track_turn()
-        models, meter = self.candidates.models, self.meter
-        self.in_flight.requests += 1
-        try:
-            self.planner.admit(meter, self.spec, self.candidates)
-            opened = await self._first_ready(models)
-        except BaseException as error:
-            self._end(error)
-            raise
-        meter.answered_by(opened.attempt)
-        self._response = response = self.response_for(opened)
-        return response
-
-    async def _first_ready(self, models: Sequence[Model]) -> OpenAttempt[S, E]:
-        try:
-            self.order = order = DialOrder(models)
-            if len(models) < 2 or not self.is_hedged():
-                return await try_in_turn(order.new(), self._try)
-            self._open = attempts = HedgedAttempts(self, order.new(), self.hedge_after_s, self._may_hedge)
-            return await attempts.__aenter__()
-        except ProviderRefused:
-            if self.refusal is None:
-                raise
-            opened, self.refusal = self.refused_answer(self.refusal), None
-            self._open = nullcontext(opened)
-            return opened
-
-    def _may_hedge(self) -> bool:
-        following = self.order.following
-        return following is not None and self.may_hedge(following)
-
-    def response_for(self, opened: OpenAttempt[S, E]) -> Response[S, E]:
-        counter, catalog = self.counter_for(opened), self.candidates.catalog
-        return Response(self.meter, opened, counter, catalog, idle_s=self.idle_s)
-
-    def _try(self, model: Model) -> Awaitable[OpenAttempt[S, E]]:
-        self._open = scope = AttemptScope(self, model)
-        return scope.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        opened = self._open
-        assert opened is not None
-        try:
-            swallowed = await opened.__aexit__(kind, error, trace)
-        except BaseException as raised:
-            self._end(raised)
-            raise
-        self._end(error)
-        return swallowed
-
-    def _end(self, raised: BaseException | None) -> None:
-        """Write the record, unless the answer was complete and has one."""
-        response, meter = self._response, self.meter
-        self._open = self._response = None  # they refer to this request: else a cycle for each
-        self.in_flight.requests -= 1
-        if raised is None and meter.record is not None:
-            return
-        error = record_error(raised, stopping=self.in_flight.stopping)
-        if response is not None:
-            if raised is not None or not response.awaits_close:
-                response.close(error=error, cancelled=error is None)
-            return
-        usage = meter.bill_unanswered_calls(self.candidates.catalog)
-        meter.finish(usage=usage, measured=None, error=error, cancelled=error is None)
-
-
-class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
+class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
     __slots__ = ("_text",)
 
     first_content = staticmethod(usage_counters.first_chat)
@@ -264,7 +160,7 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
 
     def track_turn(self) -> None:
         meter = self.meter
-        answer = self._relay.turns.chat(meter.place, lambda: last_user(self._request), meter.timestamp)
+        answer = self._turns.chat(meter.place, lambda: last_user(self._request), meter.timestamp)
         self._text = None if answer is None else answer.pieces
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ChatStream]:
@@ -280,7 +176,7 @@ class _Chat(_Request[ChatRequest, ChatStream, ChatEvent]):
         return usage_counters.ChatCounter(self._request, self._text)
 
 
-class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEvent]):
+class _Transcription(AnsweredRequest[TranscribeRequest, TranscribeStream, TranscribeEvent]):
     """A request to transcribe. A recording at an address is fetched before the first candidate that does not do so itself."""
 
     __slots__ = ()
@@ -317,16 +213,17 @@ class _Transcription(_Request[TranscribeRequest, TranscribeStream, TranscribeEve
         return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, self._on_text)
 
     def _on_text(self, text: str) -> None:
-        self._relay.turns.transcript(self.meter.place, text, self.meter.now())
+        self._turns.transcript(self.meter.place, text, self.meter.now())
 
 
-class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
+class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
     """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    __slots__ = ("_connection", "_goes_on")
+    __slots__ = ("_connection", "_goes_on", "_paces")
 
     def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
-        super().__init__(relay, request, caller, spec)
+        super().__init__(relay.planner, relay.in_flight, relay.turns, request, caller, spec)
+        self._paces = relay.paces
         self._goes_on = False  # some of the speech was sent before
         self._connection: ConnectionAhead | None = None
 
@@ -338,7 +235,7 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
         return events
 
     def track_turn(self) -> None:
-        self._relay.turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
+        self._turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[SpeakStream]:
         return note_voice(super().prepare(model, now), self.candidates, self._request)
@@ -366,7 +263,7 @@ class _Speech(_Request[SpeakRequest, SpeakStream, SpeakEvent]):
     # ------------------------------------------------------------------ for its response: who goes on
 
     def pace_of(self, model: Model) -> VoicePace:
-        return self._relay.paces.of(model.id, voice_for(self.candidates, self._request, model), self._request.speed)
+        return self._paces.of(model.id, voice_for(self.candidates, self._request, model), self._request.speed)
 
     def has_others(self) -> bool:
         return self.order.has_new
