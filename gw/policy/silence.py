@@ -10,8 +10,13 @@ too long:
     an event, when the speech has ended       the end of the speech        the pause it waits for, and `silence_s`
     the final of an interim transcript        the end, or that interim     the silence that ends an utterance, and
                                                                            `silence_s`
+    the same, to a flush by ourselves         the end                      PROBE_S and `silence_s`
     the final after a flush, or the end       the command                  `silence_s`
     the end of a session with nothing owed    the command                  END_S
+
+A recogniser that has said nothing since the end of speech may have said all before, and wait for the end of a long pause with
+the final. If a flush makes its transcript final without a pause (`ListenPace.ends_on_flush`), it is sent one, once it has not
+answered for as long as it usually does (`should_flush`).
 
 `silence_s` is the setting, or a quarter more than the model's own 99th percentile where that is longer. A model's pauses count
 audio, since one that gets no silence (the caller has muted the microphone) hears no pause. Audio that is sent faster than it
@@ -31,10 +36,12 @@ RUNNING_S: Final = 1.0
 _LONGEST_RUNNING_S: Final = 30.0
 _LONGEST_ANSWER_S: Final = 10.0
 END_S: Final = 3.0
-_CATCH_UP: Final = 4.0  # how much faster than it was spoken a recogniser transcribes audio, at least
+CATCH_UP: Final = 4.0  # how much faster than it was spoken a recogniser transcribes audio, at least
 _STILL_SPEAKING_S: Final = 0.3  # after the last speech
 _MUTED_S: Final = 0.1  # between two looks at a caller who sends no silence
 _GREETINGS_S: Final = 1.0  # after the handshake
+PROBE_S: Final = 0.3  # silence after which it may be sent a flush, at the earliest
+_LEAST_PROBED_S: Final = 0.5  # in which it can answer that
 
 
 class SilenceClock:
@@ -51,7 +58,7 @@ class SilenceClock:
         self._heard_at = now  # when the last speech was sent
         self._busy_until = now  # until then it may still transcribe what was sent
         self._interim = False  # a transcript has come that is not final yet
-        self._flushed_at = self._finished_at = math.inf
+        self._flushed_at = self._finished_at = self._probed_at = math.inf
 
     # ---- what happens
 
@@ -60,7 +67,8 @@ class SilenceClock:
         if self.speech_s == 0.0:
             self._since = now
         self.speech_s += speech_s
-        self._heard_at = self._busy_until = max(now, self._busy_until) + speech_s / _CATCH_UP
+        self._probed_at = math.inf
+        self._heard_at = self._busy_until = max(now, self._busy_until) + speech_s / CATCH_UP
 
     def event(self, now: float, uncovered_s: float = 0.0) -> None:
         """Note a sign of life. It answers all speech before, less `uncovered_s` of it while somebody still speaks."""
@@ -72,6 +80,7 @@ class SilenceClock:
         self.event_at = now
         self.speech_s = uncovered_s if speaking else 0.0
         self._since = now if self.speech_s else math.inf
+        self._probed_at = math.inf
 
     def alive(self, at: float) -> None:
         """Note a frame that is no event: its answer to speech, or in the first moments a greeting."""
@@ -91,6 +100,14 @@ class SilenceClock:
         if self.owes:
             self._flushed_at = min(self._flushed_at, now)
 
+    def should_flush(self, now: float, quiet_s: float) -> bool:
+        """Return whether to have an interim transcript made final, since nothing has come since the end of speech."""
+        return now >= self._probe_at() and quiet_s >= _STILL_SPEAKING_S - _MUTED_S
+
+    def probe(self, now: float) -> None:
+        """Note such a flush."""
+        self._probed_at = now
+
     def finish(self, now: float) -> None:
         self._finished_at = min(self._finished_at, now)
 
@@ -105,7 +122,7 @@ class SilenceClock:
         """Take back that an answer is owed: what was heard was no speech."""
         self.event_at = now
         self.speech_s, self._since, self._interim = 0.0, math.inf, False
-        self._flushed_at = math.inf
+        self._flushed_at = self._probed_at = math.inf
 
     # ---- what follows
 
@@ -146,7 +163,16 @@ class SilenceClock:
         if due <= now < self._due(quiet_s):
             due = now + _MUTED_S
         running = self._since + self.running_s
-        return max(now, min(due, running if running > now else math.inf, now + self._silence_s))
+        if (probe := self._probe_at()) <= now:
+            probe = now + _MUTED_S  # as soon as silence has come
+        return max(now, min(due, probe, running if running > now else math.inf, now + self._silence_s))
+
+    def _probe_at(self) -> float:
+        """Return when to send a flush, if silence comes until then; infinity if there is no reason."""
+        waits = self._interim and self.speech_s < LEAST_OWED_S and self.event_at <= self._heard_at
+        if not (waits and self.pace.ends_on_flush) or min(self._flushed_at, self._finished_at, self._probed_at) < math.inf:
+            return math.inf
+        return self._heard_at + max(PROBE_S, self._times.after_speech.p99_s or 0.0)
 
     def _due(self, quiet_s: float) -> float:
         """Return when the first thing owed is overdue."""
@@ -161,6 +187,9 @@ class SilenceClock:
         due = math.inf
         if heard_at <= self._flushed_at + LEAST_OWED_S < math.inf:  # else the speech after the command has its own clocks
             due = max(self._flushed_at, event_at, heard_at) + self.answer_s
+        if self._probed_at < math.inf:
+            known_s = min(1.25 * (self._times.after_speech.p99_s or 0.0), _LONGEST_ANSWER_S)
+            due = min(due, max(heard_at + PROBE_S + self._silence_s, self._probed_at + max(_LEAST_PROBED_S, known_s)))
         pace = self.pace
         allowed_s = pace.pause_s if self.speech_s >= LEAST_OWED_S else pace.endpoint_s
         if quiet_s >= allowed_s - 1e-6:

@@ -31,13 +31,14 @@ from gw.providers.spec import Account, CallbackListenSession, ListenSession, Pro
 from gw.registry.catalog import Model
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
+from gw.relay.joined_words import WordJoin
 from gw.relay.listening_attempt import ListeningAttempt, format_for
 from gw.relay.live_session import Fail, LiveSession
 from gw.relay.meter import Attempt
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
 from gw.types.pending import Pending
-from gw.types.stt import Final, ListenEnd, ListenEvent, ListenRequest
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest
 from gw.types.usage import HeardSpeech, Usage, UsageSource
 from gw.wire import convert
 from gw.wire.convert import CannotConvert
@@ -45,7 +46,7 @@ from gw.wire.durations import USUAL_BYTES_PER_S
 from gw.wire.json_frames import type_or
 
 _MAX_IGNORED = 32
-EARLY_FRAMES = 64  # control frames buffered until the first provider is live
+MAX_FRAMES = 64  # control frames kept for the next provider
 LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
 GIVE_UP_S = 3.0
 """Speech that the last provider to be dialled must leave unanswered: if it is given up, the session has failed."""
@@ -68,7 +69,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self._silence_s = planner.routing.silence_ms / 1000
         self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
         self._flush_offset = 0  # end of the audio that was to be final at once
-        self._early_frames: list[str] = []
+        self._frames: list[str] = []  # the caller's control frames, for a provider that follows
+        self._doubtful = ""  # the last final transcript, if it may cover audio that is sent again
         self._caller_is_slow = False  # delivering events takes long: then the provider's silence is not its fault
 
     # ------------------------------------------------------------------ the caller's side
@@ -162,11 +164,13 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
-        """Send a control frame to a provider of the caller's dialect. The first provider gets earlier frames too."""
+        """Send a control frame to a provider of the caller's dialect. One that follows gets earlier frames too."""
         attempt = self._current
+        if (kind := type_or(frame, "control frame")) != "KeepAlive":
+            if len(self._frames) == MAX_FRAMES:
+                _log.warning("control_frame_not_kept", request_id=self.meter.id, frame=self._frames.pop(0)[:64], latest=kind)
+            self._frames.append(frame)
         if attempt is None or not attempt.live:
-            if not self.attempts[1:] and len(self._early_frames) < EARLY_FRAMES:
-                self._early_frames.append(frame)
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
             await self._forward(lambda session: session.send_frame(frame))
@@ -214,13 +218,14 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 raise _skipped(error, attempt.call.provider.id) from None
         if not attempt.as_container:
             attempt.start(self.audio, again=len(self.attempts) > 1)
+            attempt.join = WordJoin(self._doubtful) if self._doubtful else None
             if attempt.attempt.lost_s:
                 lost = {"request_id": self.meter.id, "model": attempt.call.model.id, "seconds": attempt.attempt.lost_s}
                 _log.warning("replay_lost_speech", **lost)
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
-            nursery.start_soon(self._watch, attempt, fail)
+            nursery.start_soon(self._watch_and_probe, attempt, fail, nursery)
             if isinstance(session, CallbackListenSession):
                 await session.for_each_batch(partial(self._pass_on, attempt))
             while not attempt.ended:
@@ -239,9 +244,15 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             events = [shifted(event, attempt.times) for event in events]
         if attempt.final_s:
             events = [event for event in events if not is_covered(event, attempt.final_s)]
+        if not self.request.interim_results:  # the clock needs them, whoever wants them
+            events = [event for event in events if not isinstance(event, Interim) or event.raw is not None]
+        if attempt.join is not None:
+            events = attempt.join.joined(events)
         for event in events:
             if isinstance(event, Final):
-                self.audio.final_until(event.end_s)
+                covered_s = attempt.covered_s(event.end_s, self.audio)
+                self.audio.final_until(covered_s)
+                self._doubtful = event.text if covered_s < event.end_s else ""
                 self._track_turn(attempt, event)
             elif isinstance(event, ListenEnd):
                 attempt.ended = True
@@ -276,11 +287,10 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         await attempt.replay(self.audio)
         attempt.live = True
         if attempt.call.spec.dialect == self.request.dialect:
-            for frame in self._early_frames:
+            for frame in self._frames:
                 await session.send_frame(frame)
         else:
-            _note_ignored(attempt.attempt, self._early_frames)
-        self._early_frames.clear()
+            _note_ignored(attempt.attempt, self._frames)
         if self._finishing:
             attempt.clock.finish(trio.current_time())
             await session.finish()
@@ -288,7 +298,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             attempt.clock.flush(trio.current_time())
             await session.flush()
 
-    async def _watch(self, attempt: ListeningAttempt, fail: Fail) -> None:
+    async def _watch_and_probe(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery) -> None:
         """Look when something may be overdue: that is seldom, and costs nothing while somebody speaks."""
         suspected = False
         while attempt.error is None:
@@ -299,6 +309,9 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 attempt.note(error)
                 break
             suspected = error is not None and not suspected
+            if not suspected and attempt.clock.should_flush(now, self._quiet_s):
+                attempt.clock.probe(now)
+                nursery.start_soon(self._forward, ListenSession.flush)
             with trio.move_on_at(now + LOOK_AGAIN_S if suspected else self._look_again_at(attempt, now)):
                 await attempt.failed.wait()
         assert attempt.error is not None

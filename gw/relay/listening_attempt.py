@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 import trio
 
 from gw.policy.answer_times import ModelTimes
-from gw.policy.silence import SilenceClock
+from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
 from gw.relay.candidates import PreparedCall
+from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
 from gw.relay.meter import Attempt
 from gw.relay.session_audio import SessionAudio
@@ -43,6 +44,10 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self.has_text = False
         self.was_silent = False
         """Whether it was given up for its silence."""
+        self.join: WordJoin | None = None
+        """Drops words that a transcript before may have had."""
+        self._replay_began_at = -math.inf
+        self._replayed_s = 0.0  # end of the audio replayed, in session seconds
         self.forgiven_s = 0.0
         """Loud audio that it did not answer and that was taken for noise."""
         self._converter = convert.converter(source, format_for(source, call.spec))
@@ -81,7 +86,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     async def replay(self, audio: SessionAudio) -> None:
         """Send all that is buffered."""
-        number = 0
+        number, self._replay_began_at = 0, trio.current_time()
         while self.as_container and (piece := audio.piece(number, self.call.provider.id)) is not None:
             number += 1
             if (pending := self.send_or_pending(piece)) is not None:
@@ -95,14 +100,18 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                 self.sent_offset = max(self.sent_offset, replay.start) + len(data)
                 if (pending := self.send_or_pending(data)) is not None:
                     await pending
+        self._replayed_s = replay.seconds(self.sent_offset)
         if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
             self.clock.hear(trio.current_time(), speech_s)
 
     def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> None:
         """Set the clock back: all speech is answered, except what follows the last word where words have times."""
         clock, uncovered_s = self.clock, 0.0
-        if events and isinstance(last := events[-1], (Interim, Final)) and last.words:
+        last = next((event for event in reversed(events) if isinstance(event, (Interim, Final))), None)
+        if last is not None and last.words:
             uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
+        elif isinstance(last, Final) and not clock.pace.has_times:
+            uncovered_s = audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
         clock.event(trio.current_time(), uncovered_s)
         for event in events:
             match event:
@@ -114,6 +123,20 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                     self.has_text = True
                 case UtteranceEnd() | VendorFrame():
                     clock.transcript(final=True)
+
+    def covered_s(self, end_s: float, audio: SessionAudio) -> float:
+        """Return the session's time until which a final transcript that ends at `end_s` certainly covers the audio.
+
+        One without times seems to cover all audio sent before it came, also what was said while it was on its way.
+        """
+        if self.clock.pace.has_times or not audio.ear.hears:
+            return end_s
+        now, late_s = trio.current_time(), self.clock.answer_s
+        sure_s = end_s - late_s
+        if sure_s < self._replayed_s:  # that was sent at once, and takes a while to be heard
+            began_s = audio.replay.seconds(self.start_offset)
+            sure_s = min(sure_s, began_s + CATCH_UP * max(0.0, now - self._replay_began_at - late_s))
+        return audio.ear.covered_until(end_s, sure_s)
 
     def sent_bytes(self, until: float = math.inf) -> int:
         """Return how many bytes of the session before the offset `until` were sent."""

@@ -148,6 +148,10 @@ class ListenPace(msgspec.Struct, frozen=True, kw_only=True):
     """Longest time without an event while somebody speaks, until its own times are known."""
     answer_s: float = 0.0
     """Time it needs for an answer beyond the usual, until its own times are known."""
+    has_times: bool = True
+    """Whether its final transcripts say which audio they cover; if not, they end with the audio sent before they come."""
+    ends_on_flush: bool = False
+    """Whether a flush in a pause makes an interim transcript final, and changes nothing else."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):

@@ -49,7 +49,7 @@ from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
-from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import bare_language, encoding_field, optional_pairs, own_settings, query_pairs, sample_rate
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, transcribed, unknown
 
@@ -71,10 +71,11 @@ _TURN_TIMEOUT_MS = (640, 11_200)
 """Shortest and longest silence that ends a turn at the latest; the vendor accepts no other."""
 _SECONDS = re.compile(r"[0-9]{1,3}(?:\.[0-9]*)?")
 _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
-_USUAL_TIMEOUT_MS = 5_000  # that of the protocol which the vendor's own page compares with this one
+_USUAL_TIMEOUT_MS = 5_600  # the vendor's default
 _MAX_SILENCE_S = 2.0  # of ink-whisper within an utterance, unless the request says another
 _WITHOUT_INTERIMS_S = 10.0
-FLUSH_S = 1.0  # silence sent to end a turn: the vendor has no command for it
+FLUSH_S = 1.0
+"""Silence sent to end a turn, for which the vendor has no command; the longest silence is made shorter before."""
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
@@ -211,21 +212,31 @@ def takes_language(language: str | None, model: str) -> bool:
 
 
 def pace_of(request: ListenRequest, model: str, *, turns: bool) -> ListenPace:
-    """Return when events of a session are due. The vendor does not document the default of a turn's longest silence."""
+    """Return when events of a session are due."""
     own = dict(request.options) if _is_same(request, turns=turns) else {}
     wanted_ms = request.endpointing_ms
     if turns:
-        if match := _MILLISECONDS.fullmatch(own.get("turn_end_timeout_ms", "")):
-            wanted_ms = int(match[1])
-        shortest_ms, longest_ms = _TURN_TIMEOUT_MS
-        timeout_ms = _USUAL_TIMEOUT_MS if wanted_ms is None else min(longest_ms, max(shortest_ms, wanted_ms))
-        return ListenPace(endpoint_s=timeout_ms / 1000)
+        return ListenPace(endpoint_s=_timeout_ms(request) / 1000, has_times=False, ends_on_flush=True)
     if finds_turns(model):  # it waits for `finalize`
         return ListenPace(pause_s=math.inf, endpoint_s=math.inf, running_s=math.inf)
     silence_s = _MAX_SILENCE_S if wanted_ms is None else wanted_ms / 1000
     with suppress(ValueError):
         silence_s = seconds(float(own.get("max_silence_duration_secs", ""))) or silence_s
     return ListenPace(pause_s=silence_s, endpoint_s=silence_s, running_s=_WITHOUT_INTERIMS_S)
+
+
+def _timeout_ms(request: ListenRequest) -> int:
+    """Return the longest silence of a turn."""
+    own = dict(request.options) if _is_same(request, turns=True) else {}
+    match = _MILLISECONDS.fullmatch(own.get("turn_end_timeout_ms", ""))
+    wanted_ms = int(match[1]) if match else request.endpointing_ms
+    shortest_ms, longest_ms = _TURN_TIMEOUT_MS
+    return _USUAL_TIMEOUT_MS if wanted_ms is None else min(longest_ms, max(shortest_ms, wanted_ms))
+
+
+def _config(timeout_ms: int) -> str:
+    """Return the command that changes the longest silence of a turn (cartesia 4.2.0: `STTAutoFinalizeConfigCommand`)."""
+    return typed_frame("config", turn={"end_timeout_ms": timeout_ms})
 
 
 class CartesiaListenClient:
@@ -241,7 +252,6 @@ class CartesiaListenClient:
         self.ended = self.finishing = False
         self._provider = provider
         self._format = request.format
-        self._interims = request.interim_results
         self._keep_raw = _is_same(request, turns=False)
         self._ends_itself = not finds_turns(model)
         self._secrets = tuple(secrets)
@@ -256,8 +266,9 @@ class CartesiaListenClient:
         self._flushes += 1
         return "finalize"
 
-    def forward(self, frame: str) -> str:
-        return frame
+    def forward(self, frame: str) -> str | None:
+        """Pass on a caller's frame; the vendor's other path has other control frames."""
+        return frame if self._keep_raw else None
 
     def finish(self) -> str:
         self.finishing = True
@@ -269,8 +280,7 @@ class CartesiaListenClient:
         raw = frame_text(frame) if self._keep_raw else None
         match message.type:
             case "transcript" if message.text is not None and message.text.strip():
-                if message.is_final or self._interims or self._keep_raw:
-                    return self._transcript(message, message.text.strip(), raw)
+                return self._transcript(message, message.text.strip(), raw)
             case "done" if self.finishing:
                 self.ended = True
                 return [ListenEnd(raw=raw)]
@@ -399,9 +409,14 @@ class CartesiaListenServer(ListenProtocol):
 # ---- by turns, client
 
 
+class _TurnSettings(msgspec.Struct, gc=False):
+    end_timeout_ms: float | None = None
+
+
 class _TurnMessage(msgspec.Struct, gc=False):
     type: str = ""
     transcript: str | None = None
+    turn: _TurnSettings | None = None  # of a client's `config`
 
 
 _TURN = msgspec.json.Decoder(_TurnMessage)
@@ -415,21 +430,31 @@ class CartesiaTurnsClient:
         self.speaking = False  # whether a turn is open
         self._provider = provider
         self._format = request.format
-        self._interims = request.interim_results
         self._secrets = tuple(secrets)
         self._sent_s = self._start_s = 0.0
         self._transcript = ""
+        self._timeout_ms = _timeout_ms(request)
+        self._hurried = False  # whether the longest silence is shorter than wanted, until the turn has ended
 
-    def audio(self, data: bytes) -> bytes:
+    def audio(self, data: bytes) -> bytes | list[str | bytes]:
         self._sent_s += self._format.seconds(len(data))
-        return data
+        if not self._hurried or self.speaking:
+            return data
+        self._hurried = False
+        return [_config(self._timeout_ms), data]
 
-    def flush(self) -> bytes:
-        """Return silence, which does not count as time of the session."""
-        return silence(self._format, FLUSH_S)
+    def flush(self) -> list[str | bytes]:
+        """Return frames that end the turn: a command, and silence, which does not count as time of the session."""
+        self._hurried = True
+        return [_config(_TURN_TIMEOUT_MS[0]), silence(self._format, FLUSH_S)]
 
-    def forward(self, frame: str) -> None:
-        """Drop a caller's frame: the vendor's two paths have different control frames."""
+    def forward(self, frame: str) -> str:
+        """Pass on a caller's `config`, and remember the longest silence that it sets."""
+        turn = decode_client(_TURN, frame, NO_TYPE).turn
+        if turn is not None and turn.end_timeout_ms is not None:
+            shortest_ms, longest_ms = _TURN_TIMEOUT_MS
+            self._timeout_ms = round(min(longest_ms, max(shortest_ms, turn.end_timeout_ms)))
+        return frame
 
     def finish(self) -> str:
         self.finishing = True
@@ -468,8 +493,7 @@ class CartesiaTurnsClient:
         events = self._start()
         if text and text != self._transcript:
             self._transcript = text
-            if self._interims:
-                events.append(Interim(text=text, start_s=self._start_s, end_s=self._sent_s))
+            events.append(Interim(text=text, start_s=self._start_s, end_s=self._sent_s))
         return events
 
     def _end(self) -> list[ListenEvent]:
@@ -499,11 +523,11 @@ class CartesiaTurnsServer(TurnEncoder):
         return (self._frame("connected"),)
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
-        """Decode a client's frame; of the commands only `close` has an effect. Raises ClientProtocolError."""
+        """Decode a client's frame. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
             return (Audio(frame),) if frame else ()
         kind = decode_client(_TURN, frame, NO_TYPE).type
-        return (Control.FINISH,) if kind == "close" else ()
+        return (Control.FINISH,) if kind == "close" else (Forward(frame),)
 
     def _start_turn(self, at_s: float) -> list[str]:
         if self._open:

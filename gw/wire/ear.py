@@ -55,6 +55,16 @@ class Sound:
         self.speech_s = 0.0
 
 
+class Run:
+    """Speech without a long pause."""
+
+    __slots__ = ("end_s", "start_s")
+
+    def __init__(self, start_s: float, end_s: float) -> None:
+        self.start_s = start_s
+        self.end_s = end_s
+
+
 class Ear:
     """Raw samples in, in pieces of any length. Compressed audio is not heard: `hears` is false."""
 
@@ -73,6 +83,9 @@ class Ear:
         self.sounds: deque[Sound] = deque(maxlen=_MAX_SOUNDS)
         """The stretches that `forget` has not dropped, in order."""
         self._sound = Sound(-math.inf, -math.inf)  # the last one
+        self.runs: deque[Run] = deque(maxlen=_MAX_SOUNDS)
+        """The speech in them, split at pauses."""
+        self._run = Run(-math.inf, -math.inf)  # the last loud audio
         self._least_speech_s = LEAST_SPEECH_S
         self._run_s = 0.0  # loud audio since the last pause
         self.loud_until_s = 0.0
@@ -124,12 +137,17 @@ class Ear:
             return 0.0
         if start_s - self.loud_until_s > _PAUSE_S:
             self._run_s = 0.0
-        self.loud_until_s = end_s
         before_s = self._run_s
+        if not before_s:
+            self._run = Run(start_s, end_s)
+        self.loud_until_s = self._run.end_s = end_s
         self._run_s = run_s = before_s + end_s - start_s
         if run_s < self._least_speech_s:
             return 0.0
-        speech_s = run_s if before_s < self._least_speech_s else end_s - start_s
+        speech_s: float = end_s - start_s
+        if before_s < self._least_speech_s:
+            speech_s = run_s
+            self.runs.append(self._run)
         sound.speech_s += speech_s
         self.speech_until_s = end_s
         return speech_s
@@ -154,8 +172,28 @@ class Ear:
             if sound.end_s > from_s and sound.start_s < until_s
         )
 
+    def covered_until(self, at_s: float, sure_s: float) -> float:
+        """Return where the audio ends that a transcript without times covers for certain.
+
+        It came when audio until `at_s` had been sent, and the recogniser has surely heard what was said before `sure_s`.
+        The transcript has words of the first speech at least; later speech it covers if that began before `sure_s`.
+        """
+        before: Run | None = None
+        runs = list(self.runs)
+        if runs and self._run is not runs[-1]:
+            runs.append(self._run)  # it has just begun, and may become speech
+        for run in runs:
+            if run.start_s >= at_s:
+                break
+            if before is not None and run.start_s > sure_s:
+                return max(before.end_s, run.start_s - _PAUSE_S / 2)
+            before = run
+        return at_s
+
     def forget(self, until_s: float) -> None:
         """Drop the sounds that ended before `until_s`; one that goes on begins anew."""
+        while self.runs and self.runs[0].end_s <= until_s:
+            self.runs.popleft()
         while self.sounds and self.sounds[0].end_s <= until_s:
             if self.sounds.popleft() is self._sound:
                 self._sound = Sound(-math.inf, -math.inf)

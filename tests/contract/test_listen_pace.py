@@ -33,8 +33,12 @@ def realtime(turns):
     return RealtimeListenClient("p", made, "gpt-4o-transcribe").pace
 
 
-def due(pause_s, endpoint_s, running_s=2.5, answer_s=0.0):
-    return ListenPace(pause_s=pause_s, endpoint_s=endpoint_s, running_s=running_s, answer_s=answer_s)
+def due(pause_s, endpoint_s, running_s=2.5, answer_s=0.0, **more):
+    return ListenPace(pause_s=pause_s, endpoint_s=endpoint_s, running_s=running_s, answer_s=answer_s, **more)
+
+
+FLUSHED = {"ends_on_flush": True}
+TURNED = {"has_times": False, "ends_on_flush": True}
 
 
 deepgram, flux, eleven = deepgram_listen.pace_of, deepgram_flux_listen.pace_of, elevenlabs_listen.pace_of
@@ -66,9 +70,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         (assembly(request(diarize=True), U3), due(0.1, 1.0, 10.0)),
         (assembly(request("assemblyai", options=options(redact_pii="True")), UNIVERSAL), due(1.28, 1.28, 10.0)),
         # Cartesia: by turns, or final transcripts by command or after a silence
-        (cartesia(request()), due(0.0, 5.0)),
-        (cartesia(request(endpointing_ms=100)), due(0.0, 0.64)),
-        (cartesia(request("cartesia", options=[TURNS, ("turn_end_timeout_ms", "8000.0")])), due(0.0, 8.0)),
+        (cartesia(request()), due(0.0, 5.6, **TURNED)),
+        (cartesia(request(endpointing_ms=100)), due(0.0, 0.64, **TURNED)),
+        (cartesia(request("cartesia", options=[TURNS, ("turn_end_timeout_ms", "8000.0")])), due(0.0, 8.0, **TURNED)),
         (cartesia(request("cartesia"), turns=False), due(math.inf, math.inf, math.inf)),
         (cartesia(request(), "ink-whisper", turns=False), due(2.0, 2.0, 10.0)),
         (
@@ -76,14 +80,15 @@ def cartesia(made, model="ink-2", *, turns=True):
             due(0.7, 0.7, 10.0),
         ),
         # ElevenLabs: partial results, committed after a silence, by prediction or by command
-        (eleven(request()), due(0.0, 1.5)),
-        (eleven(request(endpointing_ms=100)), due(0.0, 0.3)),
+        (eleven(request()), due(0.0, 1.5, **FLUSHED)),
+        (eleven(request(endpointing_ms=100)), due(0.0, 0.3, **FLUSHED)),
         (eleven(request("elevenlabs")), due(0.0, math.inf)),
         (
             eleven(request("elevenlabs", options=options(commit_strategy="vad", vad_silence_threshold_secs="0.6"))),
-            due(0.0, 0.6),
+            due(0.0, 0.6, **FLUSHED),
         ),
         (eleven(request("elevenlabs", options=options(commit_strategy="turn_prediction"))), due(0.0, 10.0)),
+        (eleven(request("elevenlabs", options=options(filter_background_audio="true"))), due(0.0, math.inf, has_times=False)),
         # OpenAI: the end of speech is reported, then its words
         (RealtimeListenClient("p", request(), "gpt-4o-transcribe").pace, due(0.5, 0.5, 10.0)),
         (RealtimeListenClient("p", request(endpointing_ms=900), "gpt-4o-transcribe").pace, due(0.9, 0.9, 10.0)),

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from gw.policy.answer_times import ModelTimes
-from gw.policy.silence import END_S, RUNNING_S, SilenceClock
+from gw.policy.silence import END_S, PROBE_S, RUNNING_S, SilenceClock
 from gw.types.stt import ListenPace
 
 BEGAN = 100.0
@@ -210,3 +210,69 @@ def test_what_was_no_speech_is_owed_no_answer():
     end = spoken(clock, 0.4)
     clock.forgive(end + 0.9)
     assert first_overdue(clock, end + 0.9) is None
+
+
+# ---- a flush by ourselves
+
+
+LONG_PAUSE = ListenPace(endpoint_s=5.6, ends_on_flush=True)
+
+
+def said(clock, event_after_s=0.0):
+    """All words have come, in an interim transcript; return the end of speech."""
+    end = spoken(clock, 0.6)
+    clock.event(end + event_after_s)
+    clock.transcript(final=False)
+    return end
+
+
+def test_a_recogniser_that_says_nothing_after_the_end_of_speech_is_sent_a_flush():
+    clock = made(LONG_PAUSE)
+    end = said(clock)
+    assert not clock.should_flush(end + PROBE_S - 0.01, PROBE_S)
+    assert clock.look_again_at(end, 0.0) == pytest.approx(end + PROBE_S, abs=0.01)
+    assert not clock.should_flush(end + PROBE_S + 0.01, 0.0)  # no silence was sent: a muted microphone, or a word goes on
+    assert clock.should_flush(end + PROBE_S + 0.01, PROBE_S)
+    clock.probe(end + PROBE_S)
+    assert not clock.should_flush(end + 2, 2)
+    assert first_overdue(clock, end) == pytest.approx(1.1, abs=0.05)
+
+
+@pytest.mark.parametrize("pace", [ListenPace(endpoint_s=5.6), LONG_PAUSE])
+def test_one_that_has_answered_the_end_of_speech_is_not(pace):
+    clock = made(pace)
+    end = said(clock, 0.1)
+    assert not clock.should_flush(end + 3, 3)
+    assert first_overdue(clock, end, until_s=10.0) == pytest.approx(5.6 + 0.1 + 0.8, abs=0.1)
+
+
+def test_nor_one_whose_flush_changes_more_than_a_pause():
+    clock = made(ListenPace(endpoint_s=5.6))
+    end = said(clock)
+    assert not clock.should_flush(end + 3, 3)
+
+
+def test_a_slow_recogniser_has_the_time_that_it_usually_needs():
+    times = ModelTimes()
+    for _ in range(60):
+        times.after_speech.add(0.7)
+    clock = made(LONG_PAUSE, times)
+    end = said(clock)
+    assert not clock.should_flush(end + 0.6, 0.6)
+    assert clock.should_flush(end + 0.9, 0.9)
+    clock.probe(end + 0.9)
+    assert first_overdue(clock, end) == pytest.approx(0.9 + 1.25 * times.after_speech.p99_s, abs=0.05)
+
+
+@pytest.mark.parametrize("what", ["answer", "speech"])
+def test_an_answer_or_more_speech_settles_a_flush(what):
+    clock = made(LONG_PAUSE)
+    end = said(clock)
+    clock.probe(end + 0.3)
+    if what == "answer":
+        clock.event(end + 0.6)
+        clock.transcript(final=True)
+        assert first_overdue(clock, end + 0.6) is None
+    else:
+        end = spoken(clock, 0.1, end + 0.3)
+        assert clock.overdue(end + 1.2, 1.2) is None

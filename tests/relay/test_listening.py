@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
+import structlog
 import trio
 import trio.testing
 
 from gw.errors import AllCandidatesFailed, BudgetExceededError, ProviderError
 from gw.providers.sim import fsk
+from gw.relay.listening import MAX_FRAMES
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.ids import Caller
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted
@@ -233,6 +235,40 @@ async def test_orders_before_anybody_listens_are_carried_out(tmp_path, autojump_
             (entry,) = fake.ledger
             assert entry.fields["finalized"] is True
             assert entry.fields["other"] == '{"type":"Configure"}'
+            await session.finish()
+            while not session.done:
+                await session.receive()
+
+
+async def test_a_change_of_settings_is_given_to_the_next_provider_too(tmp_path, autojump_clock):
+    async with open_plane(DEEPGRAM, tmp_path) as made:
+        first, second = FakeDeepgram(api_key="k", close_after=(4, 1011)), FakeDeepgram(api_key="k")
+        made.net.hosts["deep.test", 80], made.net.hosts["other.test", 80] = hosted(first), hosted(second)
+        request = ListenRequest(model="deep/nova-3", format=PCM_16K, dialect="deepgram")
+        async with made.gateway.relay.listen(request, Caller()) as session:
+            await session.send_audio(bytes(3_200))
+            await trio.testing.wait_all_tasks_blocked()
+            await session.send_frame('{"type":"Configure"}')
+            await session.send_frame('{"type":"KeepAlive"}')
+            assert first.ledger[0].fields["other"] == '{"type":"Configure"}'
+            await session.send_audio(bytes(3_200))
+            await trio.sleep(1)
+            assert second.ledger[0].fields["other"] == '{"type":"Configure"}'
+            await session.finish()
+            while not session.done:
+                await session.receive()
+
+
+async def test_control_frames_are_kept_within_a_bound(tmp_path, autojump_clock):
+    async with open_plane(DEEPGRAM, tmp_path) as made:
+        first, second = FakeDeepgram(api_key="k"), FakeDeepgram(api_key="k")
+        made.net.hosts["deep.test", 80], made.net.hosts["other.test", 80] = hosted(first), hosted(second)
+        request = ListenRequest(model="deep/nova-3", format=PCM_16K, dialect="deepgram")
+        async with made.gateway.relay.listen(request, Caller()) as session:
+            with structlog.testing.capture_logs() as logs:
+                for n in range(MAX_FRAMES + 2):
+                    await session.send_frame(f'{{"type":"Configure","n":{n}}}')
+            assert [log["frame"] for log in logs] == ['{"type":"Configure","n":0}', '{"type":"Configure","n":1}']
             await session.finish()
             while not session.done:
                 await session.receive()

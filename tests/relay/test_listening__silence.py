@@ -8,7 +8,7 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller
-from gw.types.stt import Final, ListenRequest
+from gw.types.stt import Final, Interim, ListenRequest
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
@@ -23,6 +23,8 @@ RATE = 8_000
 FRAME_S, SILENT_FRAME_S = 0.05, 0.5
 SAID = ["one two three", "four five", "sixteen"]
 PAUSE_S = 1.0
+PAUSES = {"cartesia": {"endpoint_s": 5.0}, "elevenlabs": {"vad_silence_s": 1.5}}
+"""Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
 """From the last thing heard to the handshake of the next provider."""
 
@@ -126,12 +128,9 @@ async def test_a_silent_recogniser(vendor, second, tmp_path, autojump_clock):
     cells.check()
 
 
-@pytest.mark.parametrize("vendor", ["deepgram", "assemblyai", "elevenlabs"])
+@pytest.mark.parametrize("vendor", FAKES)
 async def test_a_silent_recogniser_whose_answers_come_late(vendor, tmp_path, autojump_clock):
-    """What was said before it fell silent still arrives, up to 0.6 s late, while somebody speaks again.
-
-    Cartesia's turns have no times: its transcripts cover the audio sent until they come.
-    """
+    """What was said before it fell silent still arrives, up to 0.6 s late, while somebody speaks again."""
     cells = Cells(at_least=12)
     async with open_plane(config(vendor, NEXT[vendor]), tmp_path) as plane:
         for point in range(12):
@@ -140,11 +139,25 @@ async def test_a_silent_recogniser_whose_answers_come_late(vendor, tmp_path, aut
     cells.check()
 
 
-async def meet_silence(plane, vendor, other, fault, point, *, interims, late=False):
+@pytest.mark.parametrize("vendor", ["cartesia", "elevenlabs"])
+async def test_a_recogniser_that_falls_silent_with_the_last_word(vendor, tmp_path, autojump_clock):
+    """Its transcript may have all words by then, and the vendor waits for the end of a long pause with the final one."""
+    cells = Cells(at_least=12)
+    async with open_plane(config(vendor, NEXT[vendor]), tmp_path) as plane:
+        for n, _ in enumerate(SAID):
+            last = max(frame for frame, utterance in Spoken().loud if utterance == n)
+            for frame in range(last - 2, last + 2):
+                with cells.cell(f"stall at {frame}, utterance {n}"):
+                    await meet_silence(plane, vendor, NEXT[vendor], ("stalls_after", frame, n), 0, interims=True, **PAUSES[vendor])
+    cells.check()
+
+
+async def meet_silence(plane, vendor, other, fault, point, *, interims, late=False, **settings):
     pause_s, latency_s = (0.35, (0.2, 0.6)) if late else (PAUSE_S, (0.0, 0.0))
     spoken = Spoken(lead_s=0.05 * (1 + point) if fault == "mute" else 0.25, pause_s=pause_s, after_s=1.5 if late else 0.5)
-    knobs, ended_s = faulty(fault, point, spoken)
-    first = FAKES[vendor](api_key="k", faulty_sockets=1_000 if other else 1, latency_s=latency_s, **knobs)
+    settings = {"endpoint_s": 0.25} | settings if vendor == "cartesia" else settings
+    knobs, ended_s = faulty(fault, point, spoken) if isinstance(fault, str) else ({fault[0]: fault[1]}, spoken.ends_s[fault[2]])
+    first = FAKES[vendor](api_key="k", faulty_sockets=1_000 if other else 1, latency_s=latency_s, **knobs, **settings)
     second = FAKES[other](api_key="k") if other else first
     plane.net.hosts["first.test", 80] = hosted(first)
     plane.net.hosts["second.test", 80] = hosted(second)
@@ -153,6 +166,7 @@ async def meet_silence(plane, vendor, other, fault, point, *, interims, late=Fal
     dialect = vendor if vendor == "deepgram" and not interims else ""
     heard = await hold(plane, spoken, interim_results=interims, dialect=dialect)
     assert heard.texts == SAID
+    assert interims or not any(isinstance(event, Interim) for event in heard.events)
     dialled = (second.ledger if other else second.ledger[1:])[0].opened - heard.began
     assert late or dialled <= ended_s + WITHIN_S
     attempts = plane.kept.record.attempts

@@ -146,12 +146,6 @@ def test_only_the_model_that_listens_for_silence_ends_an_utterance():
     assert [type(event) for event in listener("ink-2").receive(FRAMES[1])] == [Final]
 
 
-def test_no_interim_results():
-    client = listener(interim_results=False)
-    assert client.receive(FRAMES[0]) == []
-    assert len(client.receive(FRAMES[1])) == 2
-
-
 def test_a_final_without_times_ends_where_the_audio_does():
     client = listener("ink-2")
     client.audio(bytes(16_000))

@@ -11,7 +11,7 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Upstre
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.cartesia_listen import CartesiaTurnsClient, CartesiaTurnsServer, live_path, parse_turns_query, uses_turns
-from gw.wire.live_messages import Audio, Control
+from gw.wire.live_messages import Audio, Control, Forward
 from tests.fakes.golden import golden
 
 FRAMES = golden("cartesia/turns").decode().splitlines()
@@ -70,20 +70,29 @@ def test_an_empty_turn():
     assert client.closed() == [ListenEnd()]
 
 
-def test_no_interim_results():
-    events = received_events(listener(interim_results=False), *FRAMES[:7])
-    assert [type(event) for event in events] == [SpeechStarted, Final, UtteranceEnd]
+def config(timeout_ms: int) -> str:
+    return msgspec.json.encode({"type": "config", "turn": {"end_timeout_ms": timeout_ms}}).decode()
 
 
-def test_a_flush_is_a_silence_that_takes_no_time():
-    client = listener(MULAW_8K)
+@pytest.mark.parametrize(("ms", "wanted"), [(None, 5_600), (900, 900), (300, 640)])
+def test_a_flush_is_a_shorter_pause_and_a_silence_that_takes_no_time(ms, wanted):
+    """The longest pause of the vendor's is longer than any silence that is sent. Later turns have the wanted one again."""
+    client = listener(MULAW_8K, endpointing_ms=ms)
     client.receive(frame("turn.start"))
-    assert client.flush() == b"\xff" * 8_000
+    assert client.flush() == [config(640), b"\xff" * 8_000]
+    assert client.audio(b"") == b""
     assert client.receive(frame("turn.end", transcript="a"))[0].end_s == 0.0
+    assert client.audio(b"\xff") == [config(wanted), b"\xff"]
+    assert client.audio(b"\xff") == b"\xff"
 
 
-def test_a_callers_frame_is_not_passed_on():
-    assert listener().forward('{"type":"config"}') is None
+@pytest.mark.parametrize(("ms", "wanted"), [(800, 800), (100, 640), (99_999, 11_200)])
+def test_a_callers_change_of_settings_is_passed_on_and_outlives_a_flush(ms, wanted):
+    client = listener()
+    assert client.forward(config(ms)) == config(ms)
+    client.flush()
+    assert client.audio(b"\xff") == [config(wanted), b"\xff"]
+    assert listener().forward('{"type":"config"}') == '{"type":"config"}'
 
 
 @pytest.mark.parametrize(
@@ -154,7 +163,10 @@ def test_frames_of_ours_are_read_as_they_were_meant():
 
 @pytest.mark.parametrize(
     ("frame", "messages"),
-    [('{"type":"close"}', (Control.FINISH,)), ('{"type":"config","turn":{}}', ()), ("{}", ()), (b"ab", (Audio(b"ab"),)), (b"", ())],
+    [
+        ('{"type":"close"}', (Control.FINISH,)), ('{"type":"config","turn":{}}', (Forward('{"type":"config","turn":{}}'),)),
+        ("{}", (Forward("{}"),)), (b"ab", (Audio(b"ab"),)), (b"", ()),
+    ],
 )
 def test_what_a_client_sends(frame, messages):
     assert CartesiaTurnsServer("r").receive(frame) == messages

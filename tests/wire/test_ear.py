@@ -152,6 +152,22 @@ def test_the_speech_between_two_times():
     assert len(ear.sounds) == 1
 
 
+def test_what_a_transcript_without_times_covers():
+    """The first speech at least, and what began before the time from which the recogniser may not have heard all."""
+    ear = Ear(PCM_16K)
+    feed(ear, talk(1.0) + bytes(16_000) + talk(1.0) + bytes(16_000) + talk(0.1))
+    assert len(ear.runs) == 2
+    assert ear.covered_until(1.2, 0.0) == 1.2
+    assert ear.covered_until(2.2, 0.0) == pytest.approx(1.35, abs=0.1)
+    assert ear.covered_until(2.2, 1.6) == 2.2
+    assert ear.covered_until(3.1, 1.6) == pytest.approx(2.85, abs=0.1)  # what has just begun may become speech
+    ear.forget(1.4)
+    assert ear.covered_until(2.2, 0.0) == 2.2
+    assert ear.covered_until(3.1, 0.0) == pytest.approx(2.85, abs=0.1)
+    ear.forget(5.0)
+    assert ear.covered_until(3.1, 0.0) == 3.1
+
+
 def test_sounds_are_bounded():
     ear = Ear(PCM_16K)
     for _ in range(600):

@@ -14,11 +14,13 @@ from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, wav
 from gw.wire.live_messages import CancelContext, ContextText
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import LiveVendor, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 FORGOTTEN_S = 1.0
 """A context is forgotten so long after its last audio."""
+END_TIMEOUT_MS = 5_600.0
+"""Default of `turn_end_timeout_ms` (cartesia 4.2.0: `AutoFinalizeWebsocketParams`)."""
 
 
 @attrs.define
@@ -32,6 +34,9 @@ class _Context:
 @attrs.define(kw_only=True)
 class FakeCartesia(LiveVendor):
     models: tuple[str, ...] = ("sonic-3", "ink-2")
+    endpoint_s: float = 0.1
+    """Silence after which a turn ends. The vendor decides it by meaning (its page "Turn detection"), and documents only the
+    longest one."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
@@ -170,17 +175,22 @@ class FakeCartesia(LiveVendor):
 
     async def _turns(self, peer: Peer) -> None:
         request = cartesia_listen.parse_query(peer.query)
-        server, listener = cartesia_listen.CartesiaTurnsServer("r"), self.make_listener(request.format)
+        timeout_ms = float(dict(request.options).get("turn_end_timeout_ms", END_TIMEOUT_MS))
+        server = cartesia_listen.CartesiaTurnsServer("r")
+        turns = TurnListener(self.make_listener(request.format), min(self.endpoint_s, timeout_ms / 1000))
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
-                await peer.send(*server.encode(peer.heard(listener.feed(frame))))
+                await peer.send(*server.encode(peer.heard(turns.feed(frame))))
             elif server.receive(frame):
                 peer.entry.outcome = "ended"
-                await peer.send(*server.encode([ListenEnd()]))
+                await peer.send(*server.encode([*peer.heard(turns.end()), ListenEnd()]))
                 await peer.close()
                 return
+            else:
+                timeout_ms = json_of(frame.encode()).get("turn", {}).get("end_timeout_ms", timeout_ms)
+                turns.endpoint_s = min(self.endpoint_s, timeout_ms / 1000)
 
 
 def _fault(decoded: ContextText, contexts: Mapping[str, _Context | None]) -> str:

@@ -17,7 +17,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import elevenlabs_listen, elevenlabs_speak, elevenlabs_speak_live, wav
 from gw.wire.live_messages import Audio, Control, TtsCommand
 from tests.fakes.vendors.heard import REDACTED, heard, refused
-from tests.fakes.vendors.live import LiveVendor, Peer, Session, form_of
+from tests.fakes.vendors.live import LiveVendor, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 _SPEECH = re.compile(r"/v1/text-to-speech/([^/]+)(/.*)?")
@@ -54,6 +54,8 @@ def credits_of(text: str, model: str) -> int:
 @attrs.define(kw_only=True)
 class FakeElevenLabs(LiveVendor):
     models: tuple[str, ...] = ("eleven_flash_v2_5", "scribe_v2")
+    vad_silence_s: float = 0.0
+    """Silence after which the vendor commits; its default is 1.5 s (elevenlabs 2.78.0: `vad_silence_threshold_secs`)."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
@@ -192,6 +194,7 @@ class FakeElevenLabs(LiveVendor):
         redacts, requested = bool(requested.request.redact), self._unredacted(requested)
         server, listener = elevenlabs_listen.ElevenListenServer(requested, session_id="s"), self.make_listener(requested.request.format)
         by_ear = dict(requested.request.options).get("commit_strategy") == "vad"
+        turns = TurnListener(listener, self.vad_silence_s) if by_ear and self.vad_silence_s else None
         acquired: list[Final] = []
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
@@ -200,7 +203,7 @@ class FakeElevenLabs(LiveVendor):
             commit = Control.FLUSH in messages
             peer.entry.audio += data
             peer.entry.fields["commits"] = peer.entry.fields.get("commits", 0) + commit
-            events = peer.heard(listener.feed(data))
+            events = peer.heard(listener.feed(data) if turns is None else turns.feed(data) + (turns.end() if commit else []))
             if not by_ear:
                 acquired += [event for event in events if isinstance(event, Final)]
                 events = [event for event in events if isinstance(event, Interim)]
@@ -210,8 +213,9 @@ class FakeElevenLabs(LiveVendor):
             if commit:
                 text = " ".join(final.text for final in acquired)
                 end_s = max((final.end_s for final in acquired), default=0.0)
-                committed = [Final(text=text, end_s=end_s)] if acquired else []
-                await peer.send(*(server.encode(committed) if acquired else server.committed(Final(text=""))))
+                answered, committed = bool(committed), [Final(text=text, end_s=end_s)] if acquired else committed
+                if acquired or not answered:
+                    await peer.send(*(server.encode(committed) if acquired else server.committed(Final(text=""))))
                 acquired.clear()
             if redacts:
                 await peer.send(*(self._redacted(final.text) for final in committed))

@@ -293,6 +293,45 @@ class FakeListener:
         return replace(event, text=result.text, words=tuple(shifted) if self._speakers else ())
 
 
+class TurnListener:
+    """Ends a turn after a silence, and goes on with it for one who speaks again before; the whole text comes before, too."""
+
+    def __init__(self, listener: FakeListener, endpoint_s: float) -> None:
+        self._listener = listener
+        self.endpoint_s = endpoint_s
+        self._text = ""
+        self._speaking = False
+        self._said_until_s = 0.0
+
+    def feed(self, data: bytes) -> list[ListenEvent]:
+        events: list[ListenEvent] = []
+        for event in self._listener.feed(data):
+            if isinstance(event, SpeechStarted):
+                events += self._ended_until(event.at_s)
+            events += self._in_turn(event)
+        return events + self._ended_until(self._listener.seconds)
+
+    def _ended_until(self, at_s: float) -> list[ListenEvent]:
+        over = at_s - self._said_until_s >= self.endpoint_s
+        return self.end() if over and not self._speaking else []
+
+    def end(self) -> list[ListenEvent]:
+        text, self._text = self._text, ""
+        return [Final(text=text, end_s=self._said_until_s), UtteranceEnd(at_s=self._said_until_s)] if text else []
+
+    def _in_turn(self, event: ListenEvent) -> list[ListenEvent]:
+        match event:
+            case SpeechStarted():
+                self._speaking = True
+                return [] if self._text else [event]
+            case Interim() | Final():
+                text = f"{self._text} {event.text}".lstrip()
+                if isinstance(event, Final):
+                    self._text, self._said_until_s, self._speaking = text, event.end_s, False
+                return [Interim(text=text, start_s=event.start_s, end_s=event.end_s)]
+        return []
+
+
 def _events(decoded: fsk.ToneEvent) -> list[ListenEvent]:
     match decoded:
         case fsk.Started(at_s=at_s):
