@@ -114,7 +114,7 @@ def build(session: nox.Session) -> None:
 @nox.session
 def clients(session: nox.Session) -> None:
     """Unchanged third-party voice clients against a running gateway; `clients_older` and `clients_programs` come after it. Needs
-    flite, promtool, node and npm."""
+    flite, promtool, java, node and npm."""
     session.notify("clients_older")
     session.notify("clients_programs")
     install(session, "test")
@@ -126,6 +126,9 @@ def clients(session: nox.Session) -> None:
     if shutil.which("promtool") is None:
         session.warn("LEFT OUT: Prometheus' metrics check, because promtool is not installed (Debian package: prometheus)")
         leave_out.append("--ignore-glob=*/test_promtool*.py")
+    if shutil.which("java") is None:
+        session.warn("LEFT OUT: the JDK's HTTP client, because java is not installed (Debian package: default-jdk-headless)")
+        leave_out.append("--ignore-glob=*/test_java*.py")
     if shutil.which("node") and shutil.which("npm"):
         for folder in (CLIENTS / "node", CLIENTS / "node" / "mcp"):  # the second brings the newer node that it needs
             session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder), external=True)
