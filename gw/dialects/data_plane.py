@@ -59,6 +59,7 @@ _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
 )
 _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...]], ...] = (
     (openai_realtime.DIALECT, openai_realtime.SOCKETS, (_ROOT, "/openai")),
+    (openai_realtime.DIALECT, {"/realtime": openai_realtime.realtime}, ("/openai",)),
     (livekit.DIALECT, livekit.SOCKETS, ("/livekit",)),
     (deepgram.SOCKET_DIALECT, deepgram.SOCKETS, (_ROOT, "/deepgram")),
     (cartesia.SOCKET_DIALECT, cartesia.SOCKETS, (_ROOT, "/cartesia")),
@@ -69,7 +70,17 @@ _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, passed on in the scope's
 `path_params`."""
 
+_AZURE, _DEPLOYMENT = "/openai", "/openai/deployments/{deployment}"
+"""Azure's clients send OpenAI's paths without `/v1`, and name the version of the API in the query, which changes nothing here."""
+
+
+def _without_version(routes: Routes) -> Routes:
+    return {(method, path.removeprefix("/v1")): handler for (method, path), handler in routes.items()}
+
+
 _PARAMETER = re.compile(r"\{(\w+)\}")
+_WITH_SLASHES = frozenset(("deployment",))
+"""Parameters that may be more than one segment: Azure's clients do not escape the slash of a model's id."""
 _Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -91,7 +102,8 @@ class _Routes:
             self._fixed[method.encode(), path.encode()] = run
             return
         parts = _PARAMETER.split(path)
-        pattern = "".join(f"(?P<{part}>[^/]+)" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+        values = {part: ".+" if part in _WITH_SLASHES else "[^/]+" for part in parts[1::2]}
+        pattern = "".join(f"(?P<{part}>{values[part]})" if n % 2 else re.escape(part) for n, part in enumerate(parts))
         self._patterns.append((method.encode(), re.compile(pattern.encode()), run))
 
     def find(self, method: bytes, path: bytes) -> tuple[_Run, dict[str, str]] | None:
@@ -115,7 +127,9 @@ class DataPlane:
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
         stored = openai_responses.StoredResponses(gateway)
         responses = (openai_responses.DIALECT, openai_responses.routes(stored), (_ROOT, "/openai", "/livekit"))
-        for dialect, routes, roots in (*_HTTP, recordings, responses):
+        azure = (openai_responses.DIALECT, _without_version(openai_responses.routes(stored)), (_AZURE,))
+        deployments = (openai.DIALECT, _without_version(openai.ROUTES), (_AZURE, _DEPLOYMENT))
+        for dialect, routes, roots in (*_HTTP, recordings, responses, azure, deployments):
             for (method, path), handler in routes.items():
                 for root in roots:
                     run = partial(http_handler.serve, dialect, handler, gateway, self._keepalive)

@@ -1,11 +1,15 @@
 """OpenAI's HTTP API: chat completions, speech, transcriptions, translations.
 
-If the upstream speaks this dialect too, its own JSON goes out unchanged.
+If the upstream speaks this dialect too, its own JSON goes out unchanged. Azure's clients send the same to
+`/openai/deployments/{deployment}/…`: the path names the model there, whatever the body says.
 """
 
 from __future__ import annotations
 
 from functools import partial
+
+import attrs
+import msgspec
 
 from gw.dialects import http_handler
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes
@@ -21,6 +25,8 @@ DIALECT = Dialect(name="openai")
 
 async def chat_completions(exchange: HttpExchange) -> None:
     request = parse_request(await exchange.body())
+    if deployment := _deployment(exchange):
+        request = msgspec.structs.replace(request, model=deployment)
 
     def encoder(answer: ChatAnswer) -> ChatEncoder:
         return ChatEncoder(
@@ -33,6 +39,8 @@ async def chat_completions(exchange: HttpExchange) -> None:
 
 async def speech(exchange: HttpExchange) -> None:
     request = openai_audio.parse_speech(await exchange.body())
+    if deployment := _deployment(exchange):
+        request = attrs.evolve(request, model=deployment)
     if not request.want_events:
         await http_handler.answer_speech(exchange, request)
         return
@@ -56,6 +64,8 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
 
         url = openai_audio.url_in(upload.fields)
         request = by_url(exchange.gateway, url, "url", upload, parse) if url else parse()
+        if deployment := _deployment(exchange):
+            request = attrs.evolve(request, model=deployment)
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             timestamps, language = request.timestamps, request.language
@@ -66,6 +76,12 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
             return
         opening = exchange.gateway.relay.transcribe(request, exchange.caller)
         await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
+
+
+def _deployment(exchange: HttpExchange) -> str | None:
+    """Return the model that the path of an Azure client names."""
+    deployment: str | None = exchange.scope["path_params"].get("deployment")
+    return deployment
 
 
 ROUTES: Routes = {

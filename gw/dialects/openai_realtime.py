@@ -37,10 +37,11 @@ DIALECT = SocketDialect(name="openai", error_frames=_error_frames)
 
 
 async def realtime(session: WebSocketSession) -> None:
-    fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent"))
+    fields = query_fields(session.scope.get("query_string", b""), (b"model", b"intent", b"deployment"))
     granted = granted_session(session.gateway, session.scope)
     settings: dict[str, Any] = msgspec.json.decode(granted) if granted else {}
-    model = fields.get(b"model", b"").decode("utf-8", "replace") or settings.pop("model", "")
+    named = fields.get(b"model") or fields.get(b"deployment", b"")  # `deployment`: Azure's word
+    model = named.decode("utf-8", "replace") or settings.pop("model", "")
     settings.pop("model", None)  # the one in the query is the later choice
     await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
     transcribes = settings.get("type") == "transcription" if settings else fields.get(b"intent") == b"transcription"

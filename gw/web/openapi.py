@@ -141,10 +141,18 @@ class _Schemas:
         return media
 
 
+def _suffix(route: Route, path: str) -> str:
+    """Return what makes the id of an alias unique: the segments before the part that it shares with the route's own path."""
+    if path == route.path:
+        return ""
+    first, second, *_ = path.strip("/").split("/")
+    return f"_{first}" if second == "v1" else f"_{first}_unversioned"
+
+
 def _operation(route: Route, path: str, schemas: _Schemas) -> Json:
     names = re.findall(r"{(\w+)}", path)
     operation: Json = {
-        "operationId": route.id + ("" if path == route.path else "_" + path.split("/")[1]),
+        "operationId": route.id + _suffix(route, path),
         "summary": route.summary,
         "tags": [route.tag],
         "x-gw-right": route.right,

@@ -31,8 +31,11 @@ _models, _projects, _providers, _keys, _fallbacks = (
 
 ENTITIES = (
     _models(
-        "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models",),
-        query=(QueryField("project", {"type": "string"}, "Only those of this project's default stack."),),
+        "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models", "/openai/models"),
+        query=(
+            QueryField("project", {"type": "string"}, "Only those of this project's default stack."),
+            QueryField("api-version", {"type": "string"}, "Sent by Azure's clients; changes nothing."),
+        ),
         answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404,),
     ),
     _models(
