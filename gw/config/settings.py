@@ -115,9 +115,7 @@ class Serve:
     tls_cert: Annotated[Path | None, "both or none; relative to this file"] = None
     tls_key: Path | None = None
     allowed_hosts: Annotated[tuple[str, ...], "Host names accepted besides loopback ones"] = ()
-    cors_origins: Annotated[
-        tuple[str, ...], "origins of web pages that may call the API from a browser; '*': any page, which needs `auth`"
-    ] = ()
+    cors_origins: Annotated[tuple[str, ...], "web pages that may call the API from a browser; '*': any, which needs `auth`"] = ()
     provider_base_url_hosts: Annotated[tuple[str, ...], "hosts to which the API may move a stored key"] = ()
     recording_hosts: Annotated[
         tuple[str, ...], "private hosts from which recordings are fetched, and to which callbacks go"
