@@ -120,7 +120,7 @@ async def test_other_compressed_formats_name_the_extra(encoding, model, tmp_path
     async with opened(tmp_path) as plane:
         body = json(model=model, input=TEXT, voice="alloy", response_format=encoding)
         reply = await plane.post("/v1/audio/speech", body)
-        assert (reply.status, reply.error["code"]) == (400, "unsupported_setting")
+        assert (reply.status, reply.error["code"]) == (400, "unsupported_parameter")
         assert "install gw[audio]" in reply.error["message"]
         assert reply.error["param"] == "response_format"
 

@@ -61,8 +61,8 @@ async def test_a_setting_that_no_candidate_honours_is_refused(dialect, setting, 
 async def test_a_refusal_names_the_setting_in_the_record(tmp_path, autojump_clock):
     async with open_vendors(tmp_path) as (plane, _):
         reply = await transcribe(plane, "deepgram", "groq/whisper-large-v3", [("redact", "pci"), ("diarize", "true")])
-        assert reply.json["err_code"] == "unsupported_setting"
-        assert (reply.json["param"], reply.json["settings"]) == ("redact", ["redact", "diarize"])
+        assert reply.json["err_code"] == "Bad Request"
+        assert (reply.json["param"], reply.json["gw"]["settings"]) == ("redact", ["redact", "diarize"])
         record = plane.kept.record
         assert (record.status, record.error_code) == ("error", "unsupported_setting")
         assert attempts(plane) == [("groq/whisper-large-v3", "missing_ability", "cannot honour redact, diarize")]
@@ -196,4 +196,4 @@ async def test_an_ability_that_no_language_model_has_is_refused(tmp_path, autoju
     body = {"model": "sim/echo", "messages": [{"role": "user", "content": [image]}]}
     async with open_plane("providers: {sim: {}}\nmodels: {llm: {sim/echo: {}}}\n", tmp_path) as plane:
         reply = await plane.post("/v1/chat/completions", msgspec.json.encode(body))
-        assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "unsupported_setting", "vision")
+        assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "unsupported_parameter", "vision")

@@ -142,7 +142,7 @@ async def test_a_candidate_without_a_voice_is_skipped(second, tmp_path, autojump
 async def test_no_voice_at_all_is_a_fault_of_the_request(kind, voice, named, tmp_path, autojump_clock):
     async with opened(tmp_path, kind, defaults=False) as (plane, fakes):
         reply = await speak(plane, MODELS[kind], voice)
-        assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "unsupported_setting", "voice")
+        assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "unsupported_parameter", "voice")
         assert f"{MODELS[kind]} has no voice for {named}: set its default_voice" in reply.error["message"]
         assert fakes[kind].ledger == []
 

@@ -102,5 +102,5 @@ cost_tracking: {{db_path: {tmp_path}/gw.db}}
             connection.close()
             daemon.process.kill()
             daemon.process.wait()
-        assert seen == [(200, None), (200, None), (402, "budget_exceeded"), (402, "budget_exceeded")]
+        assert seen == [(200, None), (200, None), (402, "insufficient_quota"), (402, "insufficient_quota")]
         assert upstream.calls == 2
