@@ -251,6 +251,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.relay.in_flight.keeper.run)
+            await trio.testing.wait_all_tasks_blocked()  # the keeper hedges requests once it runs
             front.hosts["gateway.test", 80] = hosted(app, gateway.settings.serve)
             plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
             yield plane
