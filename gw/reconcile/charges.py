@@ -39,7 +39,6 @@ Charges = Iterator[Charge]
 
 def number(where: str, column: str, value: object, *, integral: bool = False, negative: bool = False) -> Decimal:
     """Return a number written as 1234.5. Raises Malformed naming row and column."""
-    place, shown = f"{where}, column {column!r}", repr(value)[:40]
     try:
         if isinstance(value, Decimal):
             result = value
@@ -48,14 +47,16 @@ def number(where: str, column: str, value: object, *, integral: bool = False, ne
         else:
             raise InvalidOperation
     except InvalidOperation:
-        raise Malformed(f"{place}: {shown} is not a number (write 1234.5)") from None
+        raise Malformed(f"{where}, column {column!r}: {repr(value)[:40]} is not a number (write 1234.5)") from None
     if not result.is_finite() or abs(result) > _LARGEST:
-        raise Malformed(f"{place}: {str(value)[:40]!r} is out of range")
-    if result < 0 and not negative:
-        raise Malformed(f"{place}: must not be negative")
-    if integral and result != result.to_integral_value():
-        raise Malformed(f"{place}: must be a whole number, not {str(value)[:40]!r}")
-    return result
+        problem = f"{str(value)[:40]!r} is out of range"
+    elif result < 0 and not negative:
+        problem = "must not be negative"
+    elif integral and result != result.to_integral_value():
+        problem = f"must be a whole number, not {str(value)[:40]!r}"
+    else:
+        return result
+    raise Malformed(f"{where}, column {column!r}: {problem}")
 
 
 def dollars(where: str, column: str, value: object, per_usd: int = 1) -> int:

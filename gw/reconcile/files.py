@@ -200,7 +200,7 @@ def _csv_charges(text: TextIOWrapper, form: Form) -> Charges:
             _check_vendor(export, form)
         read = export.read if export is not None else lambda where, row: _canonical(where, row, form)
         for values in reader:
-            if not any(value.strip() for value in values):
+            if not any(map(str.strip, values)):
                 continue
             where = f"row {reader.line_num}"
             if len(values) != len(header):

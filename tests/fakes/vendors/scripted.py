@@ -36,7 +36,8 @@ class Entry:
     status: int = 0
     fields: dict[str, Any] = attrs.field(factory=dict)
     """Members of a JSON body, decoded; of a form, each name with its value, or a list of values where it is repeated."""
-    audio: bytes = b""
+    audio: bytes | bytearray = attrs.field(factory=bytearray)
+    """A live session adds each frame to a bytearray: bytes would be copied whole for each, which an hour of audio feels."""
     frames: list[bytes | str] = attrs.field(factory=list)
     """Everything received over a socket, also the frame at which the script breaks it off."""
     usage: Usage | None = None
