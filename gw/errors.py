@@ -43,6 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import ClassVar, Literal, dataclass_transform
 
 import attrs
@@ -183,7 +184,11 @@ class UnknownNameError(GwError, ValueError, status=404):
     @property
     def message(self) -> str:
         known = ", ".join(self.available[:50]) or "none"
-        return f"unknown {self.kind} {self.name!r}; available: {known}"
+        bare_names = {name.partition("/")[2]: name for name in self.available}
+        near = get_close_matches(self.name, [*self.available, *bare_names], n=3)
+        near = list(dict.fromkeys(bare_names.get(name, name) for name in near))
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        return f"unknown {self.kind} {self.name!r}; available: {known}{hint}"
 
 
 class UnknownModelError(UnknownNameError, code="model_not_found", kind="model"):

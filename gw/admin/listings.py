@@ -17,13 +17,13 @@ from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.request_models import project_filter
 from gw.admin.schemas import Schema, Usd, from_attributes, usd
-from gw.errors import UnknownModelError
+from gw.errors import UnknownModelError, UnknownProviderError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
-from gw.types.entities import BudgetStatus
+from gw.types.entities import DEFAULT_PROJECT, BudgetStatus, Project
 from gw.types.ids import MODALITIES, Location, Modality, Source
 
 Spent = Callable[[str], int]
@@ -240,13 +240,27 @@ def models_bare(catalog: Catalog, *, project: str | None = None) -> list[ElevenL
 
 
 def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
-    """Return one model, by its id or an alias. Raises UnknownModelError with all ids."""
+    """Return one model, by any name under which a chat request would find it. Raises UnknownModelError with all ids."""
     by_id = _by_id(catalog.models.values())
     entries = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases]
+    entries = entries or _named(catalog, model_id)
     if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
     fields = msgspec.structs.asdict(_listed(entries, created_at)) | msgspec.structs.asdict(_entry(entries))
     return OneModel(**fields, source=entries[0].source, prices=[text for entry in entries for text in own_prices(entry)])
+
+
+def _named(catalog: Catalog, name: str) -> list[Model]:
+    """Return the listed model that a request would mean by a bare name or a stack, of the first modality that has one."""
+    project = catalog.projects.get(DEFAULT_PROJECT) or Project(id=DEFAULT_PROJECT)
+    for modality in ("llm", "stt", "tts"):
+        try:
+            model = catalog.resolve(name, modality, project, dialect_provider="openai")
+        except (UnknownModelError, UnknownProviderError):
+            continue
+        if catalog.is_listed(model):
+            return _by_id(catalog.models.values())[model.id]
+    return []
 
 
 def _by_id(entries: Iterable[Model]) -> dict[str, list[Model]]:

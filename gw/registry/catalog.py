@@ -12,9 +12,11 @@ from gw.types.entities import Project, StoredKey
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
 from gw.types.ids import MODALITIES, Modality, split_model_id
+from gw.types.provider_types import PROVIDER_TYPES
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
+_LONGEST_NAME = 128  # of a model that is not listed; the names of vendors are shorter
 
 
 @attrs.frozen(kw_only=True)
@@ -70,17 +72,21 @@ class Catalog:
     def resolve(self, name: str, modality: Modality, project: Project, *, dialect_provider: str = "") -> Model:
         """Return the model that a caller means by `name`.
 
-        Order: model id; stack name; alias; "" or "default" = the project's stack, else the head of the chain, else the
-        only model; a bare vendor name = the dialect's own provider (an id or a type), else the one model of that name
-        whose provider is configured, else, where that vendor is not configured at all, the default model. Raises
-        UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not configured).
+        Order: model id; stack name; alias; "" or "default" = the project's stack, else the vendor's documented default
+        where no model of the dialect's vendor is in the chain, else the head of the chain, else the only model; a bare
+        vendor name = the dialect's own provider (an id or a type), else the one model of that name whose provider is
+        configured, else a model that is not listed, of the dialect's vendor, else, where that vendor is not configured
+        at all, the default model. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id
+        whose provider is not configured).
         """
         models = self.by_modality[modality]
         model = models.get(name) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
         if model is None and name not in _UNNAMED:
             model = self._by_vendor_name(name, modality, dialect_provider)
+            if model is None and (modality, name) not in self._by_name:
+                model = self._unlisted(name, modality, project, dialect_provider)
         if model is None and (name in _UNNAMED or self._is_foreign(name, dialect_provider)):
-            model = self._default(modality, project)
+            model = self._default(modality, project, dialect_provider)
         if model is not None:
             return model
         provider, _ = split_model_id(name)
@@ -97,19 +103,46 @@ class Catalog:
             return False
         return all(dialect not in (provider.id, provider.type) for provider in self.providers.values())
 
+    def is_listed(self, model: Model) -> bool:
+        """Return whether `model` is one of the catalog, and not a name that a caller wrote."""
+        return model.id in self.by_modality[model.modality]
+
+    def _unlisted(self, name: str, modality: Modality, project: Project, dialect: str) -> Model | None:
+        """Return the model of that name at the vendor whose protocol the caller speaks; None where it is not configured."""
+        if not name or "/" in name or len(name) > _LONGEST_NAME or not name.isprintable():
+            return None
+        vendors = [p for p in self.providers.values() if p.type == dialect and self._is_usable(p, modality, project)]
+        vendors.sort(key=lambda provider: provider.id != dialect)  # stable: else the first of the configuration
+        return Model(modality=modality, provider=vendors[0].id, name=name) if vendors else None
+
+    @staticmethod
+    def _is_usable(provider: Provider, modality: Modality, project: Project) -> bool:
+        kind = PROVIDER_TYPES.get(provider.type)
+        has_key = provider.configured or (provider.enabled and provider.id in project.provider_keys)
+        return has_key and kind is not None and kind.own_models and modality in kind.modalities
+
     def _in_stack(self, name: str, modality: Modality) -> Model | None:
         stack = self.stacks.get(name)
         return None if stack is None else self.by_modality[modality].get(stack.model(modality) or "")
 
-    def _default(self, modality: Modality, project: Project) -> Model | None:
-        """Return the model of a request that names none."""
+    def _default(self, modality: Modality, project: Project, dialect: str) -> Model | None:
+        """Return the model of a request that names none, or one of a vendor that is not configured."""
         models = self.by_modality[modality]
         model = self._in_stack(project.default_stack, modality)
-        if model is None:
-            model = next((models[m] for m in self._chain(modality, project) if m in models), None)
-        if model is None and len(models) == 1:
-            (model,) = models.values()
-        return model
+        if model is not None:
+            return model
+        chain = [models[m] for m in self._chain(modality, project) if m in models]
+        own = (m for m in chain if (p := self.providers.get(m.provider)) is not None and dialect in (p.id, p.type))
+        kind = PROVIDER_TYPES.get(dialect)
+        if dialect not in _SHARED_DIALECTS and (model := next(own, None)) is not None:
+            return model
+        if kind is not None and (name := kind.default_models.get(modality)):
+            model = self._by_vendor_name(name, modality, dialect) or self._unlisted(name, modality, project, dialect)
+            if model is not None:
+                return model
+        if chain:
+            return chain[0]
+        return next(iter(models.values())) if len(models) == 1 else None
 
     def _by_vendor_name(self, name: str, modality: Modality, dialect_provider: str) -> Model | None:
         matches = self._by_name.get((modality, name), ())

@@ -27,6 +27,8 @@ from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality
 
+_MOST_ENDPOINTS = 4_000
+
 
 class Endpoints:
     """Builds each Account once per catalog; a swapped catalog starts over."""
@@ -53,6 +55,8 @@ class Endpoints:
         key = (model.id, project.id)
         endpoint = self._by_model.get(key)
         if endpoint is None:
+            if len(self._by_model) >= _MOST_ENDPOINTS:  # names of callers that are not listed
+                self._accounts, self._by_model = {}, {}
             endpoint = self._by_model[key] = self._build(catalog, model, project)
         return endpoint
 
@@ -148,7 +152,8 @@ class CandidatePlanner:
             project = catalog.project(caller.project)
             model = catalog.resolve(spec.requested, modality, project, dialect_provider=caller.dialect)
             candidates = Candidates(catalog, project, catalog.candidates(model, project, fallback=caller.fallback))
-            self._cache[key] = candidates  # only names that resolve, so callers cannot fill it
+            if catalog.is_listed(model):
+                self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
         if caller.candidates and caller.fallback:
             project, first = candidates.project, candidates.models[0]
             others = [catalog.resolve(n, modality, project, dialect_provider=caller.dialect) for n in caller.candidates]

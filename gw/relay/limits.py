@@ -31,6 +31,7 @@ from gw.registry.catalog import Model, Provider
 
 _LONGEST_RETRY_AFTER_S = 120.0
 """Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
+_MOST_MODELS = 1_000  # of a provider: callers may name models that are not listed
 
 
 class ProviderGate:
@@ -53,6 +54,8 @@ class ProviderGate:
     def of_model(self, key: str) -> Gate:
         gate = self.models.get(key)
         if gate is None:
+            if len(self.models) >= _MOST_MODELS:
+                del self.models[next(iter(self.models))]  # the oldest; calls in flight keep theirs until they end
             gate = self.models[key] = Gate(self, self._breaker_settings)
         return gate
 

@@ -6,6 +6,8 @@ them without importing network code.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
 from gw.types.ids import Location, Modality
@@ -19,6 +21,10 @@ class ProviderType:
     """Keys of a provider entry that only this type takes."""
     tcp: bool = attrs.field(default=False, kw_only=True)
     """`base_url` may be `tcp://host:port`, a server of the Wyoming protocol."""
+    default_models: Mapping[Modality, str] = attrs.field(factory=dict, kw_only=True)
+    """The model that the vendor itself takes for a request without one, where its documentation names it."""
+    own_models: bool = attrs.field(default=True, kw_only=True)
+    """False for a type whose models are those of the configuration: other names of callers do not go there."""
 
 
 SIM_FAULTS = ("reset", "malformed", "refused", "slow")
@@ -34,12 +40,13 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "groq": ProviderType("cloud", ("stt", "llm", "tts")),
     "deepgram": ProviderType("cloud", ("stt", "tts")),
     "cartesia": ProviderType("cloud", ("stt", "tts")),
-    "elevenlabs": ProviderType("cloud", ("stt", "tts")),
+    # Its API reference of text to speech, and the examples in elevenlabs 2.78.0: the default of `model_id`.
+    "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}),
     "assemblyai": ProviderType("cloud", ("stt",)),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),
     "piper": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device"), tcp=True),
-    "sim": ProviderType("local", ("stt", "llm", "tts"), options=_SIM_OPTIONS),
+    "sim": ProviderType("local", ("stt", "llm", "tts"), options=_SIM_OPTIONS, own_models=False),
 }
 """A new provider type is one line here and its module."""

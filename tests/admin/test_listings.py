@@ -63,8 +63,13 @@ def test_the_openai_sdk_reads_the_list():
 
 def test_an_unknown_model_lists_the_known_ones():
     with pytest.raises(UnknownModelError) as caught:
-        listings.model(catalog(Model(id="a/b", modality="llm", provider="a", name="b")), "b", NOON)
+        listings.model(catalog(Model(id="a/b", modality="llm", provider="a", name="b")), "c", NOON)
     assert caught.value.available == ("a/b",)
+
+
+def test_a_bare_name_finds_the_model():
+    shown = catalog(Model(id="a/b", modality="llm", provider="a", name="b"))
+    assert listings.model(shown, "b", NOON).id == "a/b"
 
 
 def test_a_provider_whose_key_cannot_be_read():

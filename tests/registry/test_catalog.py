@@ -84,9 +84,43 @@ def test_a_name_only_an_absent_vendor_knows_means_the_default():
     full = attrs.evolve(catalog(model("sim/m"), model("sim/n")), chains={"llm": ("sim/n",)})
     assert full.resolve("nova-3", "llm", PLAIN, dialect_provider="deepgram").id == "sim/n"
     assert full.resolve("m", "llm", PLAIN, dialect_provider="deepgram").id == "sim/m"
-    for name, dialect in (("nova-3", "sim"), ("nova-3", "openai"), ("nova-3", ""), ("sim/nova-3", "deepgram")):
+    for name, dialect in (("nova-3", "sim"), ("nova-3", "groq"), ("nova-3", ""), ("sim/nova-3", "deepgram")):
         with pytest.raises(UnknownModelError):
             full.resolve(name, "llm", PLAIN, dialect_provider=dialect)
+
+
+def test_a_name_that_is_not_listed_goes_to_the_vendor_of_the_protocol():
+    full = catalog(model("sim/m"), model("groq/both"), model("sim/both"), chains={"llm": ("sim/m",)})
+    unlisted = full.resolve("gpt-4.1-nano", "llm", PLAIN, dialect_provider="openai")
+    assert (unlisted.id, unlisted.provider, full.is_listed(unlisted)) == ("openai/gpt-4.1-nano", "openai", False)
+    assert [m.id for m in full.candidates(unlisted, PLAIN)] == ["openai/gpt-4.1-nano", "sim/m"]
+    assert full.resolve("m", "llm", PLAIN, dialect_provider="openai").id == "sim/m"
+    for name in ("cohere/x", "openai/gpt-4.1-nano", "x" * 129, "line\nbreak"):
+        with pytest.raises((UnknownModelError, UnknownProviderError)):
+            full.resolve(name, "llm", PLAIN, dialect_provider="openai")
+    own_key = Project(id="p", provider_keys={"groq": KEY})
+    assert full.resolve("new", "llm", own_key, dialect_provider="groq").id == "groq/new"
+    with pytest.raises(UnknownModelError):
+        full.resolve("new", "llm", PLAIN, dialect_provider="groq")
+
+
+def test_no_model_named_means_the_vendor_of_the_protocol_first():
+    elevenlabs = Provider(id="elevenlabs", type="elevenlabs", location="cloud", api_key=KEY)
+    sim = Provider(id="sim", type="sim", location="local")
+    listed = (model("sim/tone", "tts"), model("elevenlabs/eleven_flash_v2_5", "tts"))
+    providers = {"sim": sim, "elevenlabs": elevenlabs}
+    chain = {"tts": ("sim/tone", "elevenlabs/eleven_flash_v2_5")}
+    resolve = catalog(*listed, providers=providers, chains=chain).resolve
+    assert resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "elevenlabs/eleven_flash_v2_5"
+    assert resolve("", "tts", PLAIN, dialect_provider="openai").id == "sim/tone"
+    resolve = catalog(listed[0], providers=providers, chains={"tts": ("sim/tone",)}).resolve
+    assert resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "elevenlabs/eleven_multilingual_v2"
+    assert catalog(listed[0], chains=chain).resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "sim/tone"
+
+
+def test_unknown_names_suggest_what_is_near():
+    with pytest.raises(UnknownModelError, match=r"available: sim/echo; did you mean sim/echo\?"):
+        catalog(model("sim/echo")).resolve("ecoh", "llm", PLAIN)
 
 
 def test_of_two_bare_names_the_configured_one_is_meant():
