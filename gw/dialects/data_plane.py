@@ -47,6 +47,8 @@ _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
     (cartesia.DIALECT, cartesia.ROUTES, (_ROOT, "/cartesia")),
     (elevenlabs.DIALECT, elevenlabs.ROUTES, (_ROOT, "/elevenlabs")),
     (ollama.DIALECT, ollama.ROUTES, ("/ollama",)),
+    (ollama.COMPATIBLE, {("POST", "/v1/chat/completions"): openai.chat_completions}, ("/ollama",)),
+    (ollama.COMPATIBLE, vendor_metadata.MODELS, ("/ollama",)),
     (openai.DIALECT, vendor_metadata.MODELS, ("/livekit",)),
     (anthropic.DIALECT, vendor_metadata.MODELS, ("/anthropic",)),
     (deepgram.DIALECT, vendor_metadata.MODELS, ("/deepgram",)),

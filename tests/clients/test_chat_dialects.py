@@ -72,3 +72,19 @@ def test_ollama_whole_and_streamed(demo):
     with pytest.raises(ollama.ResponseError) as caught:
         client.chat(model="sim/nothing", messages=ASKED)
     assert caught.value.status_code == 404
+
+
+def test_ollama_lists_and_refusals(demo):
+    import ollama
+
+    client = ollama.Client(host=demo.daemon.url + "/ollama")
+    assert "sim/echo" in [model.model for model in client.list().models]
+    assert "completion" in client.show("sim/echo").capabilities
+    refused = [
+        lambda: client.pull("m"), lambda: client.push("m"), lambda: client.create("m", from_="n"),
+        lambda: client.copy("m", "n"), lambda: client.delete("m"),
+    ]  # fmt: skip
+    for call in refused:
+        with pytest.raises(ollama.ResponseError, match="no models of its own") as caught:
+            call()
+        assert caught.value.status_code == 501
