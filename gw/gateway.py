@@ -20,6 +20,7 @@ from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
 from gw.relay.admission import Ledger
+from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
@@ -52,6 +53,8 @@ class Gateway:
     credentials: Credentials
     request_ids: RequestIds
     version: str = __version__
+    background: Background = attrs.field(init=False, factory=Background)
+    """Work whose request has been answered already."""
     end_of_turn: EndOfTurn = attrs.field(factory=WordsEndTurn)
     """Judges in realtime conversations whether a speaker who pauses has finished."""
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
@@ -130,11 +133,13 @@ async def open_gateway(
             with one_error():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(relay.in_flight.keeper.run)
-                    yield Gateway(
+                    gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
                         relay=relay, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
                         started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
+                    nursery.start_soon(gateway.background.run)
+                    yield gateway
                     nursery.cancel_scope.cancel()
         finally:
             await pool.aclose()

@@ -145,6 +145,7 @@ async def serve(
 ) -> None:  # fmt: skip
     """Serve both planes on one port; return (and cancel `stop`) when a drain has ended the last connection."""
     plane = DataPlane(gateway)
+    gateway.background.occupancy = drain
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await listener.serve(
@@ -154,6 +155,7 @@ async def serve(
             max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(),  # a reload may change it
             task_status=task_status,
         )
+        await drain.wait_idle()  # what goes on after its request was answered
         nursery.cancel_scope.cancel()
     stop.cancel()
 

@@ -29,6 +29,7 @@ from gw.dialects import (
     openai_responses,
     vendor_metadata,
 )
+from gw.dialects.assemblyai_jobs import Jobs
 from gw.dialects.http_handler import Dialect, Routes
 from gw.dialects.keepalive import KeepAlive
 from gw.dialects.request_io import raw_path
@@ -124,7 +125,7 @@ class DataPlane:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
-        self._jobs = assemblyai.Jobs(gateway.request_ids)
+        self._jobs = Jobs(gateway)
         self._routes = _Routes()
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
         stored = openai_responses.StoredResponses(gateway)
@@ -160,7 +161,7 @@ class DataPlane:
         return run(scope, receive, send)
 
     async def run(self) -> None:
-        """Send keep-alive comments and transcribe recordings that are polled for, until cancelled."""
+        """Send keep-alive comments and keep the transcripts that are polled for, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalive.run)
             nursery.start_soon(self._jobs.run)

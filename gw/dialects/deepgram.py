@@ -7,7 +7,7 @@ order of the utterances, since frames do not say to which they belong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -15,7 +15,9 @@ from hashlib import sha256
 import attrs
 
 from gw.dialects import error_bodies, live_transcription
+from gw.dialects.callbacks import Callback, deliver
 from gw.dialects.http_handler import (
+    JSON,
     Dialect,
     HttpExchange,
     Routes,
@@ -23,13 +25,15 @@ from gw.dialects.http_handler import (
     answer_transcript,
     billed_units,
     read_audio,
+    read_transcript,
 )  # fmt: skip
 from gw.dialects.remote_recording import by_url
-from gw.dialects.request_io import Headers, header
+from gw.dialects.request_io import Headers, header, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
-from gw.errors import GwError
+from gw.errors import GwError, StoreUnavailable
+from gw.net.recordings import check_url, split_credential
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
@@ -56,28 +60,84 @@ def _is_json(exchange: HttpExchange) -> bool:
 
 
 async def listen(exchange: HttpExchange) -> None:
-    async with Upload() as upload:
-        def parse() -> TranscribeRequest:
-            return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
+    """Answer with the transcript, or with `callback` at once with the request's id; the transcript is sent there then."""
+    url, method = deepgram_listen.callback_of(exchange.query)
+    upload = Upload()
+    handed_over = False
+    try:
+        request = await _recording(exchange, upload)
+        encode = partial(_encode, exchange, request, upload)
+        if not url:
+            await answer_transcript(exchange, request, encode)
+            return
+        callback = _callback(exchange, url, method)
+        exchange.gateway.relay.resolve(request.model, "stt", exchange.caller)
+        exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
+        exchange.gateway.background.start(lambda: _call_back(exchange, request, upload, encode, callback))
+        handed_over = True
+    finally:
+        if not handed_over:
+            await upload.__aexit__(None, None, None)
+    body = deepgram_listen.accepted_body(exchange.caller.request_id)
+    await send_response(exchange.send, 200, JSON, body, exchange.id_headers)
 
-        if _is_json(exchange):
-            url = deepgram_listen.parse_url(await exchange.body())
-            request = by_url(exchange.gateway, url, "url", upload, parse)
-        else:
-            await read_audio(exchange, upload)
-            request = parse()
 
-        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            id_ = exchange.caller.request_id
-            created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
-            body = deepgram_listen.encode_transcript(
-                transcript, request_id=id_, created=created,
-                duration_s=request.audio_seconds or upload.audio_seconds,
-                sha256=sha256(id_.encode()).hexdigest(), utterances="segment" in request.timestamps,
-            )
-            return body, "application/json"
+async def _recording(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
+    def parse() -> TranscribeRequest:
+        return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
 
-        await answer_transcript(exchange, request, encode)
+    if _is_json(exchange):
+        url = deepgram_listen.parse_url(await exchange.body())
+        return by_url(exchange.gateway, url, "url", upload, parse)
+    await read_audio(exchange, upload)
+    return parse()
+
+
+def _encode(
+    exchange: HttpExchange, request: TranscribeRequest, upload: Upload, transcript: Transcript, answer: TranscribeAnswer
+) -> tuple[bytes, str]:
+    id_ = exchange.caller.request_id
+    created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
+    body = deepgram_listen.encode_transcript(
+        transcript, request_id=id_, created=created, duration_s=request.audio_seconds or upload.audio_seconds,
+        sha256=sha256(id_.encode()).hexdigest(), utterances="segment" in request.timestamps,
+    )
+    return body, "application/json"
+
+
+def _callback(exchange: HttpExchange, url: str, method: bytes) -> Callback:
+    """Return the callback as the vendor makes it.
+
+    Source: docs "STT Callback" (November 2026): the header `dg-token` names the key of the request, an answer other than 2xx
+    has it tried again up to ten times, thirty seconds apart. A user and password in the address are for basic authentication.
+    """
+    url, credential = split_credential(url)
+    check_url(url, "callback")
+    headers = [(b"dg-token", (exchange.caller.key_id or exchange.caller.project).encode("ascii", "replace"))]
+    headers += [(b"authorization", credential)] if credential else []
+    return Callback(url=url, headers=headers, method=method, pause_s=30.0)
+
+
+async def _call_back(
+    exchange: HttpExchange, request: TranscribeRequest, upload: Upload,
+    encode: Callable[[Transcript, TranscribeAnswer], tuple[bytes, str]], callback: Callback,
+) -> None:
+    """Transcribe, and send the transcript or the error. The vendor itself would send its own id, so it does not call back."""
+    gateway, id_ = exchange.gateway, exchange.caller.request_id
+    try:
+        async with gateway.relay.transcribe(request, exchange.caller) as answer:
+            transcript = await read_transcript(answer)
+            if transcript.raw is not None and answer.call.spec.dialect == DIALECT.name:
+                body = deepgram_listen.with_request_id(transcript.raw, id_)
+            else:
+                body, _ = encode(transcript, answer)
+    except GwError as error:
+        body = error_body(error, id_)
+    except OSError as error:  # the spool
+        body = error_body(StoreUnavailable(what=f"the upload cannot be read: {error.strerror}"), id_)
+    finally:
+        await upload.__aexit__(None, None, None)
+    await deliver(gateway, callback, body, id_)
 
 
 async def speak(exchange: HttpExchange) -> None:

@@ -7,10 +7,11 @@ judged again. `serve.recording_hosts` names the exceptions. No credential goes a
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
-from urllib.parse import quote, urljoin, urlsplit
+from urllib.parse import quote, unquote, urljoin, urlsplit
 
 import trio
 
@@ -36,6 +37,16 @@ class RecordingNotFetched(ClientProtocolError, status=400, code="recording_not_f
 def check_url(url: str, param: str) -> None:
     """Raise ClientProtocolError for an address that is never called, whatever its name resolves to."""
     _split(url, param, ())
+
+
+def split_credential(url: str) -> tuple[str, bytes]:
+    """Return an address without its user and password, and the value of the header that carries them."""
+    scheme, separator, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    user, at, host = authority.rpartition("@")
+    if not at:
+        return url, b""
+    return f"{scheme}{separator}{host}{slash}{path}", b"Basic " + b64encode(unquote(user).encode())
 
 
 def _split(url: str, param: str, private_hosts: Collection[str]) -> tuple[Origin, bytes]:

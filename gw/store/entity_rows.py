@@ -14,6 +14,9 @@ from gw.types.entities import AuditEntry, Name, Stored, name_of
 _PUT = """
 insert into managed (kind, id, body) values (?, ?, ?)
 on conflict (kind, id) do update set body = excluded.body"""
+_PUT_TRANSCRIPT = """
+insert into transcripts (id, project, expires_at, body) values (?, ?, ?, ?)
+on conflict (id) do update set body = excluded.body"""
 _REMOVE = "delete from managed where kind = ? and id = ?"
 _AUDIT = """
 insert into audit (timestamp, entity_type, entity_id, action, changes, source, actor)
@@ -31,13 +34,25 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Stored).decode
 
 
+class StoredTranscript(msgspec.Struct, frozen=True):
+    """A transcript of a recording that callers poll for. `body`: JSON in AssemblyAI's shape; times in Unix seconds."""
+
+    id: str
+    project: str
+    expires_at: float
+    body: bytes
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Entities to write and to remove, meta values to set, and audit entries to add."""
+    """Entities to write and to remove, meta values to set, audit entries to add, and transcripts to keep."""
 
     put: tuple[Stored, ...] = ()
     remove: tuple[Name, ...] = ()
     audit: tuple[AuditEntry, ...] = ()
     meta: tuple[tuple[str, str], ...] = ()
+    transcripts: tuple[StoredTranscript, ...] = ()
+    transcripts_until: float = 0.0
+    """Those that have expired by then are removed."""
 
 
 def apply(db: apsw.Connection, change: Change) -> None:
@@ -47,6 +62,9 @@ def apply(db: apsw.Connection, change: Change) -> None:
         db.executemany(_PUT, [(*name_of(entity), _encode(entity).decode()) for entity in change.put])
         db.executemany(_REMOVE, change.remove)
         db.executemany("insert or replace into meta (name, value) values (?, ?)", change.meta)
+        if change.transcripts:
+            db.execute("delete from transcripts where expires_at < ?", (change.transcripts_until,))
+            db.executemany(_PUT_TRANSCRIPT, [msgspec.structs.astuple(one) for one in change.transcripts])
         db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
         db.execute("commit")
     except BaseException:
@@ -69,6 +87,12 @@ def entities(db: apsw.Connection) -> list[Stored]:
         except msgspec.DecodeError:
             _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
     return stored
+
+
+def transcripts(db: apsw.Connection, now: float) -> Sequence[StoredTranscript]:
+    """Return the transcripts that have not expired."""
+    rows = db.execute("select id, project, expires_at, body from transcripts where expires_at >= ? order by expires_at", (now,))
+    return [StoredTranscript(*row) for row in rows]
 
 
 def meta(db: apsw.Connection, name: str) -> str | None:

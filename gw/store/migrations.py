@@ -268,9 +268,15 @@ def _price_dimensions(db: apsw.Connection) -> None:
     db.execute("alter table requests add column vendor_figure text")
 
 
+def _transcripts(db: apsw.Connection) -> None:
+    """Add the transcripts that callers poll for, so that they survive a restart."""
+    columns = "id text primary key, project text not null, expires_at real not null, body blob not null"
+    db.execute(f"create table transcripts ({columns}) strict")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors, _price_dimensions,
+    _parts_of_vendors, _price_dimensions, _transcripts,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

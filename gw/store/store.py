@@ -65,6 +65,10 @@ class Reader(RecordReader):
     async def meta(self, name: str) -> str | None:
         return await self._readers.read(entity_rows.meta, name)
 
+    async def transcripts(self, now: float) -> Sequence[entity_rows.StoredTranscript]:
+        """Return the transcripts of recordings that have not expired."""
+        return await self._readers.read(entity_rows.transcripts, now)
+
     async def audit_log(
         self, limit: int = 50, *, entity_type: str | None = None, entity_id: str | None = None,
         action: str | None = None, before: int | None = None,

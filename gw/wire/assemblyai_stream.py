@@ -398,8 +398,11 @@ class FrameCutter:
 # ---- recordings
 
 
-_OURS = frozenset({"audio_url", "speech_model", "speech_models"})
-"""Members that the gateway sets."""
+_OURS = frozenset({
+    "audio_url", "speech_model", "speech_models", "webhook_url", "webhook_auth_header_name", "webhook_auth_header_value",
+})  # fmt: skip
+"""Members that the gateway sets, or obeys itself."""
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _ID = re.compile(r"[A-Za-z0-9._-]{1,128}")  # accepted id of a transcript, which becomes part of a path
 
 
@@ -503,6 +506,8 @@ class TranscriptOptions(assemblyai_settings.JobSettings, gc=False):
     speech_model: str | None = None
     speech_models: list[str] | None = None
     webhook_url: str | None = None
+    webhook_auth_header_name: str | None = None
+    webhook_auth_header_value: str | None = None
 
 
 _OPTIONS = msgspec.json.Decoder(TranscriptOptions)
@@ -511,10 +516,24 @@ _OPTIONS = msgspec.json.Decoder(TranscriptOptions)
 def parse_job(body: bytes) -> tuple[TranscriptOptions, tuple[tuple[str, str], ...]]:
     """Decode `POST /v2/transcript`: the members we know, and all of them but ours as JSON. Raises ClientProtocolError."""
     options = decode_request(_OPTIONS, body)
-    if options.webhook_url:
-        raise errors.ClientProtocolError(what="webhook_url is not supported: poll for the transcript", param="webhook_url")
     members = decode_request(MEMBERS, body)
     return options, tuple((name, bytes(raw).decode()) for name, raw in members.items() if name not in _OURS)
+
+
+def webhook_headers(options: TranscriptOptions) -> list[tuple[bytes, bytes]]:
+    """Return the header that authenticates the call of a webhook. Raises ClientProtocolError for one that is no header."""
+    name, value = options.webhook_auth_header_name, options.webhook_auth_header_value
+    if name is None and value is None:
+        return []
+    if not name or not value or not _HEADER_NAME.fullmatch(name) or not (value.isascii() and value.isprintable()):
+        what = "webhook_auth_header_name and webhook_auth_header_value must be the name and the value of a header"
+        raise errors.ClientProtocolError(what=what, param="webhook_auth_header_name")
+    return [(name.lower().encode(), value.encode())]
+
+
+def webhook_body(id_: str, status: str) -> bytes:
+    """Return what a webhook receives (docs "Webhooks for pre-recorded audio", November 2026)."""
+    return msgspec.json.encode({"transcript_id": id_, "status": status})
 
 
 def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> bytes:

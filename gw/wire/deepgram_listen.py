@@ -504,6 +504,26 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
 # ---- recordings, as a server
 
 
+def callback_of(query: bytes) -> tuple[str, bytes]:
+    """Return where to send the transcript ("": into the response), and by which method. Raises ClientProtocolError."""
+    fields = dict(query_pairs(query))
+    method = fields.get("callback_method", "post").lower()
+    if method not in ("post", "put"):
+        raise ClientProtocolError(what="callback_method must be post or put", param="callback_method")
+    return fields.get("callback", ""), method.upper().encode()
+
+
+def accepted_body(request_id: str) -> bytes:
+    """Return the answer to a request whose transcript is called back."""
+    return msgspec.json.encode({"request_id": request_id})
+
+
+def with_request_id(body: bytes, request_id: str) -> bytes:
+    """Return a transcript of the vendor's under our request id, by which the caller knows it."""
+    answer: dict[str, Any] = msgspec.json.decode(body)
+    return msgspec.json.encode({**answer, "metadata": {**answer.get("metadata", {}), "request_id": request_id}})
+
+
 class _Remote(msgspec.Struct, gc=False):
     url: str
 
@@ -520,8 +540,6 @@ def parse_recording(query: bytes, audio: stt.AudioSource, measured_s: float, sni
     """Build a request; `sniffed` is the format recognised from the audio itself. Raises ClientProtocolError, with `param`."""
     pairs = query_pairs(query)
     fields = dict(pairs)
-    if "callback" in fields:
-        raise ClientProtocolError(what="callback is not supported: the response has the transcript", param="callback")
     declared = format_of(fields) if "encoding" in fields else None
     utterances = frozenset({"segment"} if is_true(fields.get("utterances")) else ())
     raw = declared is not None and declared.bytes_per_second and sniffed is None

@@ -36,6 +36,7 @@ from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
+from gw.store.entity_rows import Change, StoredTranscript
 from gw.telemetry.metrics import Metrics
 from gw.types.asgi import ASGIApp
 from gw.types.usage import Intent, RequestRecord
@@ -112,6 +113,7 @@ class Kept:
         self.accepting = True
         self.intents: list[Intent] = []
         self.records: list[RequestRecord] = []
+        self.stored: dict[str, StoredTranscript] = {}
         self.finished = trio.Event()
         """Set by the first record."""
 
@@ -121,6 +123,12 @@ class Kept:
     def finish(self, record: RequestRecord) -> None:
         self.records.append(record)
         self.finished.set()
+
+    async def transcripts(self, now: float) -> Sequence[StoredTranscript]:
+        return [row for row in self.stored.values() if row.expires_at >= now]
+
+    async def change(self, change: Change) -> None:
+        self.stored |= {row.id: row for row in change.transcripts}
 
     async def wait_committed(self, record_id: str) -> None:
         pass
@@ -250,6 +258,7 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
+            nursery.start_soon(gateway.background.run)
             nursery.start_soon(gateway.relay.in_flight.keeper.run)
             await trio.testing.wait_all_tasks_blocked()  # the keeper hedges requests once it runs
             front.hosts["gateway.test", 80] = hosted(app, gateway.settings.serve)
