@@ -182,4 +182,5 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
         for modality, of in aliases.items()
     }
     providers = {name: {"api_key": KEY, "base_url": fakes[name] + v.root} for name, v in VENDORS.items()}
-    return {"providers": providers, "models": models, "stacks": {"talk": named}}
+    serve = {"recording_hosts": ["127.0.0.1"]}
+    return {"providers": providers, "models": models, "stacks": {"talk": named}, "serve": serve}

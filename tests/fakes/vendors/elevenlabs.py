@@ -123,7 +123,7 @@ class FakeElevenLabs(LiveVendor):
 
     async def _recording(self, entry: Entry, body: bytes, answer: Answer) -> None:
         fields, entry.audio = form_of(entry, body)
-        entry.fields |= fields
+        entry.fields |= {name: value for name, value in fields.items() if value != "null"}  # unset, as the SDK writes it (2.78.0)
         _check(entry.fields)
         info = wav.parse(entry.audio)
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
