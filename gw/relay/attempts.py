@@ -44,10 +44,11 @@ from gw.policy import hedge
 from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
+from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
-from gw.relay.meter import Attempt, Meter
+from gw.relay.meter import Meter
 from gw.types.ids import Caller, Modality
 from gw.types.stt import ListenRequest, TranscribeRequest
 

@@ -29,12 +29,12 @@ from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
+from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
 from gw.relay.listening_attempt import ListeningAttempt, format_for
 from gw.relay.live_session import Fail, LiveSession
-from gw.relay.meter import Attempt
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
 from gw.types.pending import Pending

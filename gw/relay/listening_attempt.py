@@ -10,10 +10,10 @@ import trio
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
+from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import PreparedCall
 from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
-from gw.relay.meter import Attempt
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import TimeMap
 from gw.relay.transcoding import live_format

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import NoneType
 from typing import Protocol
 
 import attrs
-import msgspec
 import trio
 
-from gw.errors import (
-    CandidateSkipped,
-    GwError,
-    ProviderError,
-    RateLimitError,
-    StaleConnection,
-    Stopping,
-    UpstreamCut,
-    UpstreamSlow,
-    leaves_of,
-)  # fmt: skip
+from gw.errors import GwError, Stopping, leaves_of
 from gw.policy.turns import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.pricing.stand_in import STAND_IN
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.admission import Ledger, Reservation
+from gw.relay.attempt_record import Attempt, milliseconds, record_of, sent_to
 from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import Clock, RequestIds, utc_day
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
-from gw.types.usage import AttemptRecord, Cost, Intent, RequestRecord, Status, Usage, has_units
+from gw.types.usage import Cost, Intent, RequestRecord, Status, Usage, has_units
 
 
 class Records(Protocol):
@@ -56,37 +45,6 @@ class Observer(Protocol):
     """Receives every finished record (metrics, live views)."""
 
     def observe(self, record: RequestRecord) -> None: ...
-
-
-_NOTHING = Usage(source="estimated")
-
-
-class Attempt(msgspec.Struct, eq=False):
-    """Measurements of one attempt. Times are monotonic seconds."""
-
-    model: Model
-    started: float
-    ready_at: float | None = None
-    ended: float | None = None
-    error: ProviderError | None = None
-    called: bool = False
-    addons: tuple[str, ...] = ()  # options of the request that the vendor bills on top
-    """Something was sent to the vendor, or may have been."""
-    refused: bool = False
-    """The model refused, in an answer."""
-    hedges: bool = False
-    estimate: Usage = _NOTHING
-    """Units that it is sent, as far as they are known before an answer."""
-    ignored_settings: tuple[str, ...] = ()
-    """Settings, and later changes of settings, that the vendor did without."""
-    voice: str | None = None
-    usage: Usage | None = None
-    """Units that the vendor may charge for, with their cost and waste; None for a call that costs nothing (`Meter.bill`)."""
-    measured: Usage | None = None
-    cost: Cost | None = None
-    estimated_nusd: int = 0
-    waste: Waste = NO_WASTE
-    lost_s: float = 0.0
 
 
 @attrs.frozen(kw_only=True)
@@ -248,27 +206,15 @@ class Meter:
     def bill_unanswered_calls(self, catalog: Catalog) -> Usage:
         """Bill the upstream calls that gave no content but may be charged for; return what was sent to all of them.
 
-        These are the calls that the caller did not wait for, or that were too slow or cut: what was sent to them is
-        billed, as an estimate, and all of it is waste. After a stale connection the same request is sent again, so only
-        the last of them counts.
+        What was sent to them is billed, as an estimate, and all of it is waste (`Attempt.may_be_charged`).
         """
         last = self.attempts[-1] if self.attempts else None
-        unanswered = [
-            attempt
-            for attempt in self.attempts
-            if attempt.called
-            and attempt.ready_at is None
-            and (
-                isinstance(attempt.error, _MAY_BE_CHARGED)
-                or attempt.refused
-                or (attempt is last and isinstance(attempt.error, StaleConnection))
-            )
-        ]
+        unanswered = [attempt for attempt in self.attempts if attempt.may_be_charged(is_last=attempt is last)]
         for attempt in unanswered:
-            sent = _sent([attempt]).with_addons(attempt.addons)
+            sent = sent_to([attempt]).with_addons(attempt.addons)
             cost = self.cost_of(sent, attempt.model, catalog.provider(attempt.model.provider))
             self.bill(attempt, sent, cost, Waste(units_of(self.modality, sent), cost.nusd))
-        return _sent(unanswered)
+        return sent_to(unanswered)
 
     def finish(
         self, *, usage: Usage, measured: Usage | None, error: GwError | None, cancelled: bool, cost: Cost | None = None
@@ -280,7 +226,7 @@ class Meter:
         now = trio.current_time() if self.ended_at is None else self.ended_at
         caller, place, attempts = self.caller, self.place, self.attempts
         last = self.answering or (attempts[-1] if attempts else None)
-        model = last.model if last else None
+        model, is_only = last.model if last else None, len(attempts) == 1
         fell_back = self.answering is not None and self.answering.model is not attempts[0].model
         status: Status = "cancelled" if cancelled else "error" if error else "fallback" if fell_back else "success"
         if cost is None:
@@ -294,10 +240,10 @@ class Meter:
             model_id=model.id if model else self.requested,
             provider=model.provider if model else self.requested.partition("/")[0],
             status=status, error_code=error.code if error else None,
-            attempts=tuple([self._attempt_record(attempt, now) for attempt in attempts]),
+            attempts=tuple([record_of(attempt, began=self.started, now=now, is_only=is_only) for attempt in attempts]),
             fallback_from=attempts[0].model.id if fell_back else None,
-            total_latency_ms=_ms(now - self.started),
-            ttfb_ms=None if self.content_at is None else _ms(self.content_at - self.started),
+            total_latency_ms=milliseconds(now - self.started),
+            ttfb_ms=None if self.content_at is None else milliseconds(self.content_at - self.started),
             gateway_ms=self._gateway_ms(now, cancelled=cancelled),
             usage=usage, measured=measured, cost_nusd=cost.nusd, pricing_source=cost.source,
             estimated_nusd=estimated_nusd, wasted_units=waste.units, wasted_nusd=waste.nusd,
@@ -324,77 +270,4 @@ class Meter:
         if self.first_call_at is None:
             return None
         after = 0.0 if cancelled or self.last_event_at is None else now - self.last_event_at
-        return _ms(self.first_call_at - self.started + after)
-
-    def _attempt_record(self, attempt: Attempt, now: float) -> AttemptRecord:
-        error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
-        record = AttemptRecord(
-            model_id=attempt.model.id,
-            provider=_other_provider(attempt.model),
-            outcome=_outcome(attempt),
-            started_ms=_ms(started - self.started),
-            duration_ms=_ms((now if attempt.ended is None else attempt.ended) - started),
-            ttfb_ms=None if ready_at is None else _ms(ready_at - started),
-            error_code=error.code if error else None,
-            upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
-            detail=error.detail if isinstance(error, CandidateSkipped) else "", ignored_settings=attempt.ignored_settings,
-            lost_s=attempt.lost_s or None, voice=attempt.voice, hedges=attempt.hedges,
-        )
-        return record if attempt.cost is None or len(self.attempts) == 1 else _with_part(record, attempt)
-
-
-def _other_provider(model: Model) -> str:
-    """Return the model's provider where its id begins with another one, else ""."""
-    model_id, provider = model.id, model.provider
-    return "" if model_id.startswith(provider) and model_id[len(provider) :].startswith("/") else provider
-
-
-def _with_part(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:
-    """Add the vendor's part of the request, which has other parts as well."""
-    usage, cost = attempt.usage, attempt.cost
-    assert usage is not None
-    assert cost is not None
-    measured = attempt.measured or usage
-    return msgspec.structs.replace(
-        record,
-        input_tokens=usage.input_tokens,
-        cached_input_tokens=usage.cached_input_tokens,
-        output_tokens=usage.output_tokens,
-        audio_seconds=usage.audio_seconds or measured.audio_seconds or None,
-        characters=usage.characters or measured.characters or None,
-        cost_nusd=cost.nusd,
-        pricing_source=cost.source,
-        estimated_nusd=attempt.estimated_nusd,
-        wasted_nusd=attempt.waste.nusd,
-    )
-
-
-def _sent(attempts: list[Attempt]) -> Usage:
-    """Return the units sent in these upstream calls: what is known of them before an answer."""
-    return Usage(
-        input_tokens=sum(attempt.estimate.input_tokens for attempt in attempts),
-        audio_seconds=sum(attempt.estimate.audio_seconds for attempt in attempts),
-        characters=sum(attempt.estimate.characters for attempt in attempts),
-        source="estimated",
-    )
-
-
-_MAY_BE_CHARGED = (NoneType, UpstreamSlow, UpstreamCut)
-
-
-def _outcome(attempt: Attempt) -> str:
-    error = attempt.error
-    if error is None:
-        if attempt.ready_at is None:
-            return "cancelled"
-        return "refused" if attempt.refused else "ok"
-    return error.reason if isinstance(error, CandidateSkipped) else error.outcome
-
-
-def _status(error: ProviderError) -> int | None:
-    return 429 if isinstance(error, RateLimitError) and error.limit_source == "upstream" else None
-
-
-def _ms(seconds: float) -> float:
-    """Return milliseconds cut to whole microseconds; cheaper than round()."""
-    return int(seconds * 1_000_000) / 1000
+        return milliseconds(self.first_call_at - self.started + after)

@@ -12,10 +12,10 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model, Provider
+from gw.relay.attempt_record import Attempt
 from gw.relay.attempts import OpenAttempt, try_in_turn
 from gw.relay.candidates import PreparedCall
 from gw.relay.in_flight import InFlight
-from gw.relay.meter import Attempt
 from gw.types.ids import Caller
 from gw.wire.openai_chat import parse_request
 from tests.fakes.net import FakeNet, ServerSide
