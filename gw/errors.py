@@ -17,6 +17,7 @@
     │   └── UnknownKeyError
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
+    │   └── BudgetReserved          what is left of a budget is reserved by requests in flight
     ├── Stopping                    the drain is over
     ├── StoreError
     │   ├── DatabaseLocked
@@ -218,13 +219,17 @@ class BudgetExceededError(GwError, status=402, code="budget_exceeded"):
     def message(self) -> str:
         return (
             f"project {self.project!r} has reached its daily budget of ${self.daily_budget:g} "
-            f"(spent or reserved ${self.spent:.6g}); it resets at midnight UTC"
+            f"(spent ${self.spent:.6g}); it resets at midnight UTC"
         )
 
 
 class Overloaded(DescribedError, status=503, code="overloaded"):
     what: str = "the gateway has reached its limit of requests in flight"
     retry_after_s: float = 1.0
+
+
+class BudgetReserved(Overloaded, status=503, code="budget_reserved"):
+    """The requests in flight may use up what is left of a budget; when they end, there may be some left."""
 
 
 class Stopping(GwError, status=503, code="shutting_down"):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import structlog
 
-from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
+from gw.errors import BudgetExceededError, BudgetReserved, Overloaded, StoreUnavailable
 from gw.policy import budget
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import Project
@@ -126,8 +126,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
 def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool) -> Reservation:
     """Reserve the estimate.
 
-    Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, or StoreUnavailable
-    where a blocking budget could not be enforced.
+    Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
+    only reservations fill the budget, or StoreUnavailable where a blocking budget could not be enforced.
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= project.max_concurrent:
         raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
@@ -141,7 +141,12 @@ def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts
         committed_nusd=committed, estimate_nusd=estimate_nusd, budget_nusd=limit, action=project.budget_action
     )
     if verdict == "block":
-        raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=committed / NANO)
+        if spent >= limit:
+            raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=spent / NANO)
+        raise BudgetReserved(
+            what=f"the requests in flight of project {project.id!r} have reserved what is left of its daily budget of "
+            f"${limit / NANO:g} (spent ${spent / NANO:.6g}, reserved ${(committed - spent) / NANO:.6g}); try again when one ends"
+        )
     if verdict == "warn" and committed >= limit:
         _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
     return ledger.reserve(project.id, estimate_nusd)

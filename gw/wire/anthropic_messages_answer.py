@@ -20,9 +20,9 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import billing, sse
-from gw.wire.bounds import tokens
+from gw.wire.bounds import plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, arguments_object, as_delta, with_raw
-from gw.wire.json_codec import BAD_JSON, convert_or_none
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_answer, decode_mended
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -100,7 +100,7 @@ _ANSWER = msgspec.json.Decoder(_Answer)
 def _usage(start: object, last: object) -> Usage | None:
     """Return the counters of the end, or else of the start; None if unreadable, which is no reason to lose the answer."""
     first, final = convert_or_none(start, _Usage), convert_or_none(last, _Usage)
-    if first is None and final is None:
+    if all(report is None or report.input_tokens is None for report in (first, final)):
         return None
 
     def either(name: str) -> int:
@@ -117,7 +117,7 @@ def _usage(start: object, last: object) -> Usage | None:
         return tokens(count) if type(count) is int else 0
 
     read, written = either("cache_read_input_tokens"), either("cache_creation_input_tokens")
-    return Usage(
+    counted = Usage(
         input_tokens=tokens(either("input_tokens") + read + written), cached_input_tokens=read,
         cache_write_tokens=written, output_tokens=either("output_tokens"), source="vendor",
         dimensions=billing.dimensions(
@@ -128,6 +128,7 @@ def _usage(start: object, last: object) -> Usage | None:
             cache_write_long_tokens=within("cache_creation", "ephemeral_1h_input_tokens"),
         ),
     )
+    return plausible(counted)
 
 
 def _finish(reason: str) -> str:
@@ -163,19 +164,23 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
         return events
 
     def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
+        data = event.data
         try:
-            decoded = _EVENT.decode(event.data)
+            try:
+                decoded = _EVENT.decode(data)
+            except BAD_JSON:
+                decoded, data = decode_mended(_EVENT, data)
             kind = decoded.type or event.event
             common = self._common_events(kind, decoded)
         except BAD_JSON:
             raise self._malformed("an event is not the JSON expected") from None
         if kind == "error" or decoded.error is not None:
             self._ended = True
-            events.append(stream_error(event.data if decoded.error is None else decoded.error))
+            events.append(stream_error(data if decoded.error is None else decoded.error))
         elif kind == "message_stop":
             self._stop(events)
         else:
-            events += with_raw(common, sse.encode(event.data, kind)) if self._keep_raw else common
+            events += with_raw(common, sse.encode(data, kind)) if self._keep_raw else common
 
     def _common_events(self, kind: str, event: _Event) -> list[Delta | UsageReport]:
         """Return an event of the stream as common events; [] for an unknown one."""
@@ -238,8 +243,8 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
 
 def decode_message(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:
     """Decode an unstreamed answer. Raises UpstreamProtocolError, and ProviderFailed for an error with status 200."""
+    answer, body = decode_answer(_ANSWER, body, provider)
     try:
-        answer = _ANSWER.decode(body)
         uses = [block for block in answer.content or () if block.type == "tool_use"]
         calls = tuple(_tool_call(i, block) for i, block in enumerate(uses))
     except BAD_JSON:

@@ -34,7 +34,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import assemblyai_settings
-from gw.wire.bounds import seconds
+from gw.wire.bounds import plausible, seconds
 from gw.wire.convert import CannotConvert, converter
 from gw.wire.json_codec import MEMBERS, NO_TYPE, decode_client, decode_request, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, session_failure, typed_frame, vendor_frames
@@ -217,7 +217,7 @@ class AssemblyListenClient:
         self.ended = True
         events = self._final(self._unformatted, None) if self._unformatted is not None else []
         billed_s = seconds(message.session_duration_seconds)
-        usage = None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor")
+        usage = None if billed_s is None else plausible(Usage(audio_seconds=billed_s, source="vendor"))
         return [*events, ListenEnd(usage=usage, raw=raw)]
 
     def _error(self, message: _Message) -> errors.ProviderError:
@@ -491,7 +491,7 @@ def _job_transcript(job: _Job, raw: bytes | None, *, redacted: bool) -> stt.Tran
             )
             for u in job.utterances or ()
         ),
-        usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
+        usage=None if billed is None else plausible(Usage(audio_seconds=billed, source="vendor")),
         raw=raw,
     )
 

@@ -5,7 +5,14 @@ JSON numbers have no bounds, and these go into prices, sums and 64-bit columns.
 
 from __future__ import annotations
 
+from gw.types.usage import Usage
+
 MOST_TOKENS = 10**9  # a thousand times the largest context window of any model (November 2026)
+MOST_USED_TOKENS = 2 * 10**7
+"""Most tokens of one answer: twice the largest context window (Llama 4 Scout's ten million). More cannot have been used."""
+MOST_SEARCHES = 1_000
+MOST_AUDIO_S = 1e6
+"""Longest audio of one answer: a recording of seventeen hours with sixteen channels."""
 MAX_DURATION_S = 1e7  # four months of audio
 
 
@@ -14,6 +21,13 @@ def tokens(count: int | None) -> int:
     if not count or count < 0:
         return 0
     return count if count < MOST_TOKENS else MOST_TOKENS
+
+
+def plausible(usage: Usage) -> Usage | None:
+    """Return a usage that an answer reports; None if it cannot be true, so that an estimate takes its place."""
+    most = max(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens, usage.output_tokens)
+    other = usage.audio_seconds > MOST_AUDIO_S or usage.dimensions.searches > MOST_SEARCHES
+    return None if most > MOST_USED_TOKENS or other else usage
 
 
 def seconds(duration: float | str | None) -> float | None:

@@ -32,7 +32,7 @@ from gw.types.speech_settings import DETECT
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import deepgram_settings
-from gw.wire.bounds import seconds
+from gw.wire.bounds import plausible, seconds
 from gw.wire.json_codec import decode_request, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
@@ -215,7 +215,8 @@ class DeepgramListenClient:
                 self.ended = True
                 length_s = seconds(message.duration)
                 billed_s = None if length_s is None else length_s * max(1, message.channels)
-                return [ListenEnd(usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"), raw=raw)]
+                billed = None if billed_s is None else plausible(Usage(audio_seconds=billed_s, source="vendor"))
+                return [ListenEnd(usage=billed, raw=raw)]
             case "Error":
                 code = safe_code(message.code, self._secrets) or safe_code(message.variant, self._secrets)
                 raise session_failure(self._provider, message.description or message.message, code, self._secrets)
@@ -496,7 +497,7 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool) -> stt.Tran
             )
             for u in answer.results.utterances
         ),
-        usage=None if billed is None else Usage(audio_seconds=billed, source="vendor"),
+        usage=None if billed is None else plausible(Usage(audio_seconds=billed, source="vendor")),
         raw=body if keep_raw else None,
     )
 

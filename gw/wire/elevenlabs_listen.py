@@ -42,7 +42,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import elevenlabs_settings
-from gw.wire.bounds import seconds
+from gw.wire.bounds import plausible, seconds
 from gw.wire.json_codec import BAD_JSON, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
@@ -451,7 +451,7 @@ def decode_transcript(body: bytes, provider: str, *, keep_raw: bool, redacted: b
             for channel in channels for w in channel.words or () if w.is_word
         ),
         language_confidence=channels[0].language_probability if channels else None,
-        usage=None if billed_s is None else Usage(audio_seconds=billed_s, source="vendor"),
+        usage=None if billed_s is None else plausible(Usage(audio_seconds=billed_s, source="vendor")),
         raw=body if keep_raw else None,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from typing import Any, TypeVar
 
 import msgspec
@@ -15,6 +17,7 @@ BAD_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Everything msgspec raises for input that is not the expected JSON: wrong syntax or types, wrong UTF-8, too deep."""
 MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 """Decoder of an object whose members remain JSON."""
+_MOST_DIGITS = 19
 NO_TYPE = "a text frame must be a JSON object with a type"
 
 
@@ -24,6 +27,41 @@ def decode_upstream(decoder: msgspec.json.Decoder[T], data: str | bytes, provide
         return decoder.decode(data)
     except BAD_JSON:
         raise UpstreamProtocolError(provider=provider, detail=f"{what} is not the JSON expected") from None
+
+
+def decode_mended(decoder: msgspec.json.Decoder[T], data: str | bytes) -> tuple[T, bytes]:
+    """Decode JSON whose numbers may be NaN, infinite or beyond all bounds, and return the JSON with null in their place.
+
+    Some servers write such numbers into the usage of a complete answer. Raises what is in BAD_JSON.
+    """
+    try:
+        value = json.loads(data, parse_constant=lambda name: None, parse_float=_finite, parse_int=_bounded)
+    except ValueError:
+        raise msgspec.DecodeError("not JSON") from None
+    mended = msgspec.json.encode(value)
+    return decoder.decode(mended), mended
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
+
+
+def _bounded(digits: str) -> int | None:
+    return int(digits) if len(digits) < _MOST_DIGITS else None
+
+
+def decode_answer(
+    decoder: msgspec.json.Decoder[T], body: bytes, provider: str, what: str = "the answer"
+) -> tuple[T, bytes]:
+    """Decode a complete answer, mended if necessary; return also the JSON it was decoded from. Raises UpstreamProtocolError."""
+    try:
+        return decoder.decode(body), body
+    except BAD_JSON:
+        try:
+            return decode_mended(decoder, body)
+        except BAD_JSON:
+            raise UpstreamProtocolError(provider=provider, detail=f"{what} is not the JSON expected") from None
 
 
 def decode_client(

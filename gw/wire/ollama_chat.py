@@ -17,7 +17,7 @@ from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
-from gw.wire.bounds import MOST_TOKENS, tokens
+from gw.wire.bounds import MOST_TOKENS, plausible, tokens
 from gw.wire.chat_answer import CollectedAnswer, CollectedChoice, arguments_object, as_delta, with_raw
 from gw.wire.chat_messages import ChatFields, ChatMessage, decode_fields
 from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_request, present
@@ -245,7 +245,8 @@ class _Line(msgspec.Struct, gc=False):
         """Return usage; None if the input was not counted (the server had it cached): an estimate is nearer."""
         if self.prompt_eval_count is None:
             return None
-        return Usage(input_tokens=tokens(self.prompt_eval_count), output_tokens=tokens(self.eval_count), source="vendor")
+        counts = {"input_tokens": tokens(self.prompt_eval_count), "output_tokens": tokens(self.eval_count)}
+        return plausible(Usage(**counts, source="vendor"))
 
     def calls(self, first: int) -> tuple[ToolCallPiece, ...]:
         """Return complete calls, counted from `first`. Ids contain the line's time, so that those of two turns differ."""

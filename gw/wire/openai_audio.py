@@ -22,8 +22,8 @@ from gw.types.stt import AudioSource, Final, TextDelta, TranscribeEvent, Transcr
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
 from gw.types.usage import Usage
 from gw.wire import sse
-from gw.wire.bounds import seconds, tokens
-from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_request, decode_upstream, present
+from gw.wire.bounds import plausible, seconds, tokens
+from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_answer, decode_request, present
 from gw.wire.query import bare_language, own_settings
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.transcripts import confidence_from, confidence_of, logprob_of, segments_of, speaker_letter
@@ -375,7 +375,7 @@ def decode_transcript(body: bytes, content_type: str, response_format: str, prov
     """Decode an unstreamed answer; its text may be empty (silence). Raises UpstreamProtocolError, ProviderFailed."""
     is_json = content_type.partition(";")[0].strip().lower() == "application/json"
     if response_format in _JSON_FORMATS or (is_json and body.lstrip().startswith(b"{")):
-        decoded = decode_upstream(_BODY, body, provider, "the answer")
+        decoded, body = decode_answer(_BODY, body, provider)
         if decoded.error is not None:
             raise error_within(provider, decoded.error)
         if decoded.text is None:
@@ -428,14 +428,15 @@ def _usage(value: object) -> Usage | None:
         return None
     audio_seconds = seconds(usage.seconds)
     if audio_seconds is not None:
-        return Usage(audio_seconds=audio_seconds, source="vendor")
+        return plausible(Usage(audio_seconds=audio_seconds, source="vendor"))
     if usage.input_tokens is None and usage.output_tokens is None:
         return None
     details = usage.input_token_details or _TokenDetails()
-    return Usage(
+    counted = Usage(
         input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
         input_audio_tokens=tokens(details.audio_tokens), source="vendor",
     )
+    return plausible(counted)
 
 
 def _usage_object(usage: Usage) -> dict[str, Any]:
@@ -539,7 +540,7 @@ class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
         data = event.data
         if data == b"[DONE]":
             return
-        decoded = decode_upstream(_BODY, data, self._provider, "an event")
+        decoded, data = decode_answer(_BODY, data, self._provider, "an event")
         if decoded.error is not None or decoded.type == "error":
             raise error_within(self._provider, data if decoded.error is None else decoded.error)
         match decoded.type:

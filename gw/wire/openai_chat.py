@@ -24,17 +24,18 @@ from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
 from gw.wire import billing, sse
-from gw.wire.bounds import MOST_TOKENS, tokens
+from gw.wire.bounds import MOST_TOKENS, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
 from gw.wire.json_codec import (
     BAD_JSON,
     MEMBERS,
     convert_or_none,
+    decode_answer,
     decode_client,
+    decode_mended,
     decode_or,
     decode_request,
-    decode_upstream,
 )
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
@@ -252,12 +253,13 @@ def _usage(value: object, tier: object = None, addons: tuple[str, ...] = ()) -> 
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
     prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
-    return Usage(
+    counted = Usage(
         input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(prompt.cached_tokens),
         cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(usage.completion_tokens),
         input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )
+    return plausible(counted)
 
 
 def _text(content: str | list[_Text] | None) -> str:
@@ -300,7 +302,10 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         try:
             chunk = _CHUNK.decode(data)
         except BAD_JSON:
-            raise self._malformed("a chunk is not the JSON expected") from None
+            try:
+                chunk, data = decode_mended(_CHUNK, data)
+            except BAD_JSON:
+                raise self._malformed("a chunk is not the JSON expected") from None
         usage, error = chunk.usage, chunk.error
         if chunk.service_tier is not None:
             self._tier = chunk.service_tier
@@ -380,7 +385,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
 
 def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Completion:
     """Decode an unstreamed answer: its first choice; `raw` has all. Raises UpstreamProtocolError, ProviderFailed."""
-    answer = decode_upstream(_CHUNK, body, provider, "the answer")
+    answer, body = decode_answer(_CHUNK, body, provider)
     groq = answer.x_groq or _NO_GROQ
     error = answer.error or groq.error
     if error is not None:

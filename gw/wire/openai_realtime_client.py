@@ -41,7 +41,7 @@ from gw.types.stt import (
     VendorFrame,
 )
 from gw.types.usage import Usage
-from gw.wire.bounds import seconds, tokens
+from gw.wire.bounds import plausible, seconds, tokens
 from gw.wire.convert import converter
 from gw.wire.json_codec import BAD_JSON, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, json_frame, typed_frame
@@ -325,8 +325,10 @@ class RealtimeListenClient(ItemListenClient):
             usage = msgspec.convert(report, _Usage)
         except msgspec.ValidationError:
             return
-        total = self._usage or Usage(source="vendor")
         details = usage.input_token_details or _InputDetails()
+        if plausible(Usage(input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens))) is None:
+            return
+        total = self._usage or Usage(source="vendor")
         self._usage = msgspec.structs.replace(
             total,
             input_tokens=total.input_tokens + tokens(usage.input_tokens),

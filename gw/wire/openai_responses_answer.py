@@ -28,9 +28,9 @@ from gw.types.llm import (
 )
 from gw.types.usage import Dimensions, Usage
 from gw.wire import billing, sse
-from gw.wire.bounds import tokens
+from gw.wire.bounds import plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, as_delta, with_raw
-from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_or, decode_upstream
+from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_answer, decode_mended, decode_or
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -133,11 +133,12 @@ def _usage(response: _Response) -> Usage | None:
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return None
     details = usage.input_tokens_details or _NO_DETAILS
-    return Usage(
+    counted = Usage(
         input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
         cached_input_tokens=tokens(details.cached_tokens), cache_write_tokens=tokens(details.cache_write_tokens),
         source="vendor", dimensions=_dimensions(response),
     )
+    return plausible(counted)
 
 
 def _finish(response: _Response, *, called: bool) -> str:
@@ -165,20 +166,24 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
     def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
         if event.data == b"[DONE]":
             return
+        data = event.data
         try:
-            decoded = _EVENT.decode(event.data)
+            decoded = _EVENT.decode(data)
         except BAD_JSON:
-            raise self._malformed("an event is not the JSON expected") from None
+            try:
+                decoded, data = decode_mended(_EVENT, data)
+            except BAD_JSON:
+                raise self._malformed("an event is not the JSON expected") from None
         kind = decoded.type or event.event
         response = decoded.response
         if kind == "error" or decoded.error is not None or (kind == "response.failed" and response is not None):
             self._ended = True
-            failure = event.data if response is None else response.error
+            failure = data if response is None else response.error
             events.append(stream_error(failure if decoded.error is None else decoded.error))
             return
         ends = response is not None and kind in ("response.completed", "response.incomplete")
         common = self._last(response) if ends and response is not None else self._piece(kind, decoded)
-        events += with_raw(common, sse.encode(event.data, kind)) if self._keep_raw else common
+        events += with_raw(common, sse.encode(data, kind)) if self._keep_raw else common
         if ends:
             self._ended = True
             events.append(_END)
@@ -226,7 +231,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
 
 def decode_response(body: bytes, provider: str, *, keep_raw: bool = False) -> Completion:
     """Decode an unstreamed answer. Raises UpstreamProtocolError, and ProviderFailed for a failure with status 200."""
-    answer = decode_upstream(_RESPONSE, body, provider, "the answer")
+    answer, body = decode_answer(_RESPONSE, body, provider)
     if answer.error is not None or answer.status == "failed":
         raise error_within(provider, answer.error)
     output = answer.output or []

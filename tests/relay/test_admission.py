@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from gw.errors import BudgetExceededError, Overloaded, StoreUnavailable
+from gw.errors import BudgetExceededError, BudgetReserved, Overloaded, StoreUnavailable
 from gw.relay.admission import Ledger, admit
 from gw.types.entities import Project
 
@@ -36,10 +36,17 @@ def test_within_the_budget():
 def test_what_runs_counts_with_what_is_spent():
     book = ledger(400)
     admit(book, project(), 600, store_accepts=True)
-    with pytest.raises(BudgetExceededError) as caught:
+    with pytest.raises(BudgetReserved) as caught:
         admit(book, project(), 1, store_accepts=True)
-    assert caught.value.spent == pytest.approx(1_000 / 1e9)
+    assert (caught.value.status, caught.value.code, caught.value.retry_after_s) == (503, "budget_reserved", 1.0)
+    assert "(spent $4e-07, reserved $6e-07)" in caught.value.message
     assert book.reserved("shop") == 600
+
+
+def test_what_is_spent_alone_refuses_for_the_day():
+    with pytest.raises(BudgetExceededError) as caught:
+        admit(ledger(1_000), project(), 1, store_accepts=True)
+    assert caught.value.spent == pytest.approx(1_000 / 1e9)
 
 
 def test_a_warned_project_goes_on_and_the_log_says_so():

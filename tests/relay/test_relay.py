@@ -12,6 +12,7 @@ import trio.testing
 from gw.errors import (
     AllCandidatesFailed,
     BudgetExceededError,
+    BudgetReserved,
     PluginMissing,
     ProviderFailed,
     RateLimitError,
@@ -291,7 +292,7 @@ async def test_a_burst_cannot_overshoot_by_more_than_its_reservations(make_relay
         try:
             await said(h.relay, chat(), Caller(project="small"))
             outcomes.append("ok")
-        except BudgetExceededError:
+        except (BudgetExceededError, BudgetReserved):
             outcomes.append("blocked")
 
     async with trio.open_nursery() as nursery:

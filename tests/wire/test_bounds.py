@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from gw.wire.bounds import MAX_DURATION_S, MOST_TOKENS, seconds, tokens
+from gw.types.usage import Dimensions, Usage
+from gw.wire.bounds import MAX_DURATION_S, MOST_AUDIO_S, MOST_TOKENS, MOST_USED_TOKENS, plausible, seconds, tokens
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,13 @@ def test_tokens(reported, count):
 )
 def test_seconds(reported, result):
     assert seconds(reported) == result
+
+
+def test_plausible():
+    for usage in (Usage(input_tokens=MOST_USED_TOKENS), Usage(audio_seconds=MOST_AUDIO_S), Usage(dimensions=Dimensions(searches=1_000))):
+        assert plausible(usage) is usage
+    for usage in (
+        Usage(input_tokens=MOST_USED_TOKENS + 1), Usage(cached_input_tokens=MOST_TOKENS), Usage(output_tokens=MOST_TOKENS),
+        Usage(cache_write_tokens=MOST_TOKENS), Usage(audio_seconds=MAX_DURATION_S), Usage(dimensions=Dimensions(searches=1_001)),
+    ):  # fmt: skip
+        assert plausible(usage) is None
