@@ -166,6 +166,17 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
     return tuple(sorted((*options, "multilingual"))) if multilingual else options
 
 
+def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> int:
+    """Each channel is billed where they are transcribed one by one (the vendor in github.com/orgs/deepgram/discussions/932)."""
+    if deepgram_flux_listen.is_flux(model) or request.format is None or request.format.channels == 1:
+        return 1
+    if isinstance(request, TranscribeRequest):
+        path = deepgram_listen.recording_path(request, model)
+    else:
+        path = deepgram_listen.path_of(request, model)
+    return request.format.channels if ("multichannel", "true") in billing.query_of(path) else 1
+
+
 SPEC = ProviderSpec(
     type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
     default_voice=deepgram_speak.default_voice,
@@ -183,4 +194,5 @@ SPEC = ProviderSpec(
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
     reported=frozenset({"transcribe", "listen", "speak"}), billed_options=billed_options,
+    billed_channels=billed_channels,
 )

@@ -48,6 +48,7 @@ from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
 from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
 
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
+_MOST_CHANNELS = 5
 _KEEP_ALIVE_S = 10.0
 """The vendor closes a speech context after 20 s without a message unless configured otherwise; a transcription too."""
 _FLUSHED_S = 1.0
@@ -220,6 +221,14 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
     return billing.billed_options(billing.query_of(elevenlabs_listen.path_of(request, model)), _BILLED_ON_TOP)
 
 
+def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> int:
+    """Each channel is billed for the whole duration with `use_multi_channel` (elevenlabs 2.78.0, speech_to_text/client.py)."""
+    if not isinstance(request, TranscribeRequest) or request.format is None or request.format.channels == 1:
+        return 1
+    apart = dict(elevenlabs_listen.form_fields(request, model)).get("use_multi_channel")
+    return min(_MOST_CHANNELS, request.format.channels) if str(apart).lower() == "true" else 1
+
+
 SPEC = ProviderSpec(
     type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
     default_voice=lambda model: None,
@@ -231,4 +240,5 @@ SPEC = ProviderSpec(
     speak_rates_hz=elevenlabs_speak.RATES_HZ, speak_live_formats=_RAW | {"mp3"}, makes_mp3=elevenlabs_speak.makes_mp3,
     listen_formats=frozenset({"pcm_s16le"}), listen_rates_hz=elevenlabs_listen.RATES_HZ,
     reported=frozenset({"transcribe"}), billed_options=billed_options,
+    billed_channels=billed_channels,
 )

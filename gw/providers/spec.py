@@ -252,6 +252,8 @@ class ProviderSpec:
     """Sample rates `listen` takes; empty = any."""
     billed_options: Callable[[TranscribeRequest | ListenRequest, str], tuple[str, ...]] | None = None
     """Returns the options of a request to a model that the vendor bills on top, in the names that prices have for them."""
+    billed_channels: Callable[[TranscribeRequest | ListenRequest, str], int] | None = None
+    """Returns how many channels of a request to a model the vendor bills, each for the whole duration."""
     needs_address: bool = True
     """False for an engine inside this process."""
     engine_option: str = ""

@@ -27,6 +27,8 @@ class Attempt(msgspec.Struct, eq=False):
     """Something was sent to the vendor, or may have been."""
     addons: tuple[str, ...] = ()
     """Options of the request that the vendor bills on top."""
+    channels: int = 1
+    """Channels of a recording or session that the vendor transcribes, and bills, one by one."""
     refused: bool = False
     """The model refused, in an answer."""
     hedges: bool = False

@@ -151,13 +151,15 @@ class RequestContext(ABC, Generic[S, E]):
         return model.id, self.spec.modality, self.spec.stream, self.first_event
 
     def note_billed_options(
-        self, call: PreparedCall[S], request: TranscribeRequest | ListenRequest
+        self, call: PreparedCall[S], request: TranscribeRequest | ListenRequest, attempt: Attempt
     ) -> PreparedCall[S]:
-        """Note which options of a transcription the vendor of the latest attempt bills on top."""
+        """Note what the vendor of this attempt bills on top of a transcription: options and channels."""
         if (options := call.spec.billed_options) is not None:
             language = request.language or call.model.default_language
             call.addons = options(attrs.evolve(request, language=language), call.model.name)
-            self.meter.attempts[-1].addons = call.addons
+            attempt.addons = call.addons
+        if (channels := call.spec.billed_channels) is not None:
+            call.channels = attempt.channels = channels(request, call.model.name)
         return call
 
     @abstractmethod

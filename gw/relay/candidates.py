@@ -116,6 +116,8 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     ignored_settings: tuple[str, ...] = ()
     addons: tuple[str, ...] = ()
     """Options of the request that the vendor bills on top."""
+    channels: int = 1
+    """Channels that the vendor bills one by one."""
     voice: str | None = None
     """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
 

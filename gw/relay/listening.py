@@ -33,7 +33,7 @@ from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
-from gw.relay.listening_attempt import ListeningAttempt, format_for
+from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for
 from gw.relay.live_session import Fail, LiveSession
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
@@ -149,12 +149,20 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         form = data if attempt.as_container else samples
         if not form:
             return None
+        attempt.fed += len(form)
+        if attempt.fed > attempt.noted:
+            self._note_audio(attempt)
         try:
             pending = attempt.send_or_pending(form)
         except ProviderError as error:
             attempt.stop_sending(error)
             return None
         return None if pending is None else _wait_for_provider(attempt, pending)
+
+    def _note_audio(self, attempt: ListeningAttempt) -> None:
+        if (sent_s := self._usage(attempt)[0].audio_seconds) > 0:
+            attempt.noted = attempt.fed + attempt.note_bytes
+            self.note_input(attempt, Usage(audio_seconds=sent_s + NOTED_S, source="estimated"))
 
     async def flush(self) -> None:
         """Make all audio until now final at once; before a provider is live, as soon as one has it."""
@@ -205,7 +213,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
-        self.note_billed_options(call, self.request)
+        self.note_billed_options(call, self.request, attempt)
         return ListeningAttempt(call, attempt, self.audio)
 
     async def _use(self, attempt: ListeningAttempt, session: ListenSession, fail: Fail) -> None:
@@ -286,6 +294,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """Send the provider all buffered audio; from then on the sender sends to it directly."""
         await attempt.replay(self.audio)
         attempt.live = True
+        self._note_audio(attempt)
         if attempt.call.spec.dialect == self.request.dialect:
             for frame in self._frames:
                 await session.send_frame(frame)

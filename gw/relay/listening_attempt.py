@@ -21,9 +21,11 @@ from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
 from gw.wire import convert
-from gw.wire.durations import LengthMeter
+from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 
 REPLAY_BYTES = 65_536
+NOTED_S = 5.0
+"""Audio between two notes in the journal of what was sent; a note covers that of the next seconds too."""
 
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
@@ -50,6 +52,9 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self._replayed_s = 0.0  # end of the audio replayed, in session seconds
         self.forgiven_s = 0.0
         """Loud audio that it did not answer and that was taken for noise."""
+        self.fed = self.noted = 0
+        """Bytes that it was sent since the replay, and up to which the journal has them as sent."""
+        self.note_bytes = int(NOTED_S * (source.bytes_per_second or USUAL_BYTES_PER_S))
         self._converter = convert.converter(source, format_for(source, call.spec))
 
     def start(self, audio: SessionAudio, *, again: bool) -> None:

@@ -123,6 +123,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         Raise admission errors and UnsupportedSetting, with a record, and what `CandidatePlanner.plan` raises, without one.
         """
         self.plan(caller)
+        self.meter.notes_input = True
         self.in_flight.requests += 1
         try:
             with one_error():
@@ -171,7 +172,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         billed: list[Usage] = []
         for attempt in self.attempts:
             addons = attempt.call.addons
-            counted, reached = [usage.with_addons(addons) for usage in self._usage(attempt)]
+            channels = attempt.call.channels
+            counted, reached = [usage.times(channels).with_addons(addons) for usage in self._usage(attempt)]
             usage = (attempt.reported or counted).with_addons(addons)
             cost_of = partial(meter.cost_of, model=attempt.call.model, provider=attempt.call.provider, live=True)
             usage, cost = meter.priced(usage, counted, cost_of)
@@ -185,6 +187,14 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             error=error,
             cancelled=cancelled,
         )
+
+    def note_input(self, attempt: A, sent: Usage | None) -> None:
+        """Note in the journal what the vendor was sent, or is about to be, in all; None = nothing new."""
+        if sent is None:
+            return
+        call = attempt.call
+        sent = sent.times(call.channels).with_addons(call.addons)
+        self.meter.note_input(attempt.attempt, sent, self.meter.cost_of(sent, call.model, call.provider, live=True))
 
     async def _forward(self, send: Callable[[S], Awaitable[None]]) -> None:
         """Have `send` pass on something that is not buffered. A failure is left to the provider's reader to raise."""

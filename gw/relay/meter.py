@@ -47,6 +47,9 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
+_NOTHING = Usage(source="estimated")
+
+
 @attrs.frozen(kw_only=True)
 class Accounting:
     """The parts that number, price and record requests."""
@@ -114,6 +117,8 @@ class Meter:
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
         self.estimated_nusd = 0  # stands in for an unknown `estimate_nusd`
+        self.notes_input = False
+        """Whether the input is noted as it is sent (`note_input`), not estimated beforehand."""
         self.answering: Attempt | None = None  # the attempt whose content goes to the caller
         self.first_call_at: float | None = None
         self.content_at: float | None = None
@@ -152,22 +157,36 @@ class Meter:
     def calling(self, attempt: Attempt, model: Model) -> None:
         """Write the intent to the journal; called immediately before an upstream call."""
         attempt.called = True
-        attempt.estimate = self.estimate
+        attempt.estimate = self.estimate.times(attempt.channels)
         if self.first_call_at is None:
             self.first_call_at = trio.current_time()
+        if self.notes_input:
+            self._write_intent(attempt, model, _NOTHING, 0, 0)
+            return
+        nusd = None if self.estimate_nusd is None else self.estimate_nusd * attempt.channels
+        self._write_intent(attempt, model, attempt.estimate, nusd, self.estimated_nusd * attempt.channels)
+
+    def note_input(self, attempt: Attempt, sent: Usage, cost: Cost) -> None:
+        """Note in the journal what a live session sends its vendor in all, so that a killed process has it billed."""
+        stand_in = self.stand_in(sent) if cost.nusd is None else 0
+        self._write_intent(attempt, attempt.model, sent, cost.nusd, stand_in)
+
+    def _write_intent(
+        self, attempt: Attempt, model: Model, estimate: Usage, nusd: int | None, stand_in_nusd: int
+    ) -> None:
         caller = self.caller
         self.accounting.records.intent(
             Intent(
                 id=self.id,
-                attempt=len(self.attempts) - 1,
+                attempt=self.attempts.index(attempt),
                 timestamp=self.timestamp,
                 project=caller.project,
                 modality=self.modality,
                 model_id=model.id,
                 requested_model=self.requested,
-                estimate=self.estimate,
-                estimate_nusd=self.estimate_nusd,
-                estimated_nusd=self.estimated_nusd,
+                estimate=estimate,
+                estimate_nusd=nusd,
+                estimated_nusd=stand_in_nusd,
                 stream=self.stream,
                 session_id=self.place.session_id,
                 turn_id=self.place.turn_id,

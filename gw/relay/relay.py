@@ -207,7 +207,7 @@ class _Transcription(AnsweredRequest[TranscribeRequest, TranscribeStream, Transc
         return partial(call, sent, account)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[TranscribeStream]:
-        return self.note_billed_options(super().prepare(model, now), self._request)
+        return self.note_billed_options(super().prepare(model, now), self._request, self.meter.attempts[-1])
 
     def counter_for(self, opened: OpenAttempt[TranscribeStream, TranscribeEvent]) -> UsageCounter[TranscribeEvent]:
         return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, self._on_text)

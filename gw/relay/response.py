@@ -118,6 +118,9 @@ class Response(Generic[S, E]):
     def _usage(self) -> tuple[Usage, Usage | None]:
         """Return the usage to bill and our own measure, with the options of this vendor that are billed on top."""
         usage, measured = self._counter.usage()
+        if (channels := self.call.channels) != 1:
+            usage = usage if usage.source == "vendor" else usage.times(channels)
+            measured = None if measured is None else measured.times(channels)
         if addons := self.call.addons:
             return usage.with_addons(addons), None if measured is None else measured.with_addons(addons)
         return usage, measured

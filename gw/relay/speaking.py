@@ -175,6 +175,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
         elif attempt.call.spec.dialect == self.request.dialect:
+            self.note_input(attempt, attempt.to_note(text))
             attempt.characters += len(text)
             await self._forward(lambda session: session.send_frame(frame))
         elif text:
@@ -187,6 +188,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         attempt = self._current
         if attempt is not None and attempt.live:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
+            self.note_input(attempt, attempt.to_note(None))
             await self._forward(lambda session: session.finish())
 
     def _find_turn(self, *, complete: bool = False) -> None:
@@ -202,6 +204,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
             return
+        self.note_input(attempt, attempt.to_note(text))
         try:
             await attempt.send(text, len(self.text.text))
         except ProviderError as error:
@@ -252,10 +255,12 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         at = attempt.progress.start
         for piece in self.text.remaining():
             at = max(at + len(piece or ""), self.text.spoken)
+            self.note_input(attempt, attempt.to_note(piece))
             await attempt.send(piece, at)
         attempt.live = True
         if self._finishing:
             attempt.owes_since = min(attempt.owes_since, trio.current_time())
+            self.note_input(attempt, attempt.to_note(None))
             await session.finish()
 
     async def _pass_on(self, attempt: SpeakingAttempt, events: list[SpeakEvent]) -> None:

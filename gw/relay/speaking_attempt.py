@@ -13,7 +13,10 @@ from gw.relay.candidates import PreparedCall
 from gw.relay.live_session import SessionAttempt
 from gw.relay.speech_progress import SpeechProgress
 from gw.types.audio import AudioFormat
+from gw.types.usage import Usage
 from gw.wire.convert import Converter
+
+NOTED_CHARACTERS = 100
 
 
 class SpeakingAttempt(SessionAttempt[SpeakSession]):
@@ -24,6 +27,7 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
         self.progress = progress
         self.starts_s = starts_s  # start of the provider's audio in the session's
         self.characters = 0  # sent to the provider
+        self.noted = 0  # characters that the journal has as sent
         self.dropped = 0  # characters of them that an interruption took back unheard
         self.owes_since = math.inf
         """When the provider was asked to speak the text it has; infinite while it owes nothing."""
@@ -68,6 +72,14 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
     def ends_loud(self) -> bool | None:
         length = self._length
         return None if length is None else ends_loud(self._tail, self._format, length.bytes - len(self._tail))
+
+    def to_note(self, text: str | None) -> Usage | None:
+        """Return what the journal is to have as sent before `text` is: exact at a flush or the end (None), else rounded up."""
+        sent = self.characters + len(text or "")
+        if sent <= self.noted and not (text is None and sent < self.noted):
+            return None
+        self.noted = sent if text is None else -(-sent // NOTED_CHARACTERS) * NOTED_CHARACTERS
+        return Usage(characters=self.noted, source="estimated")
 
     async def send(self, text: str | None, until: int) -> None:
         """Send text, or None to flush that up to `until`. Raise what the provider raises."""

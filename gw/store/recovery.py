@@ -72,7 +72,8 @@ def interrupted(intents: Iterable[Intent]) -> RequestRecord:
 
     Units and cost are the sums of the estimates; the cost is unknown only when no attempt had one.
     """
-    intents = sorted(intents, key=lambda intent: intent.attempt)
+    newest = {intent.attempt: intent for intent in intents}  # a live session notes again what it has sent by now
+    intents = sorted(newest.values(), key=lambda intent: intent.attempt)
     first, last = intents[0], intents[-1]
     priced = [intent.estimate_nusd for intent in intents if intent.estimate_nusd is not None]
     sources = dict.fromkeys(_source(intent) for intent in intents)

@@ -82,6 +82,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return self
         return msgspec.structs.replace(self, dimensions=self.dimensions + Dimensions(addons=addons))
 
+    def times(self, channels: int) -> Usage:
+        """Return the usage of audio of which each channel is billed for its whole duration."""
+        return self if channels == 1 else msgspec.structs.replace(self, audio_seconds=self.audio_seconds * channels)
 
     def in_region(self, region: str) -> Usage:
         """Return this usage of a request that was processed there, unless it names another region itself."""

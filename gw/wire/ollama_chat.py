@@ -245,8 +245,8 @@ class _Line(msgspec.Struct, gc=False):
         """Return usage; None if the input was not counted (the server had it cached): an estimate is nearer."""
         if self.prompt_eval_count is None:
             return None
-        counts = {"input_tokens": tokens(self.prompt_eval_count), "output_tokens": tokens(self.eval_count)}
-        return plausible(Usage(**counts, source="vendor"))
+        read, written = tokens(self.prompt_eval_count), tokens(self.eval_count)
+        return plausible(Usage(input_tokens=read, output_tokens=written, source="vendor"))
 
     def calls(self, first: int) -> tuple[ToolCallPiece, ...]:
         """Return complete calls, counted from `first`. Ids contain the line's time, so that those of two turns differ."""
