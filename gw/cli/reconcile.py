@@ -33,6 +33,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
     "(docs/reconcile.md). Repeat it for several files; they add up.",
 )  # fmt: skip
 @click.option(
+    "--columns", multiple=True, metavar="OURS=THEIRS,…",
+    help="Read any CSV or JSON rows by these columns: model, the units, cost_usd, n_requests, date = their names in the file.",
+)  # fmt: skip
+@click.option(
     "--modality", type=click.Choice(MODALITIES), help="What to compare, for a vendor that offers several.  [default: see docs]"
 )
 @click.option("--start", metavar="DATE", help="First UTC day, as 2026-01-01.  [default: the first recorded one]")

@@ -160,7 +160,8 @@ def _applicable(price: Price, usage: Usage) -> tuple[Price, list[str]]:
         ignored.append("long context")
     ignored += [name for name in price.inherited if _count(usage, name) > 0]
     if dimensions is not NO_DIMENSIONS:
-        ignored += [name for name in dimensions.addons if name not in price.addons]
+        known = price.addons.keys() | price.min_seconds_with.keys()
+        ignored += [name for name in dimensions.addons if name not in known]
         if dimensions.region and dimensions.region not in price.regions:
             ignored.append(f"region {dimensions.region}")
         if dimensions.searches > 0 and price.searches is None:
@@ -183,7 +184,10 @@ def _count(usage: Usage, name: str) -> float:
 
 
 def _billed_microseconds(usage: Usage, price: Price) -> int:
-    microseconds = round(max(usage.audio_seconds, price.min_audio_seconds) * _PER)
+    least_s = price.min_audio_seconds
+    if price.min_seconds_with:
+        least_s = max(least_s, *[price.min_seconds_with.get(name, 0.0) for name in usage.dimensions.addons], 0.0)
+    microseconds = round(max(usage.audio_seconds, least_s) * _PER)
     if price.step_audio_seconds:
         step = round(price.step_audio_seconds * _PER)
         microseconds = -(-microseconds // step) * step

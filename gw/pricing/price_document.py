@@ -7,6 +7,7 @@
     above: [{tokens: 272000, input: 5, output: 22.5}] # with more input than that, for all tokens of the request
     regions: {us: 1.1}                                # factors for all tokens
     addons: {keyterm: 0.0013}                         # USD per unit of audio on top, where the request has the option
+    min_seconds_with: {many_keyterms: 20}             # shortest duration billed with an option; in rate tables only
     valid_from: 2026-12-01                            # UTC day; default: always
 """
 
@@ -22,13 +23,14 @@ import attrs
 from gw.pricing.units import AMOUNTS, UNITS, addon_rate, price_in, rates_in
 from gw.types.entities import Price
 
-DIMENSIONS = ("tiers", "above", "regions", "addons")
+DIMENSIONS = ("tiers", "above", "regions", "addons", "min_seconds_with")
 EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MILLION = 1_000_000
 _MOST = 32  # tiers, steps, regions or options of one price
 _NAME_CHARACTERS = 64
 _FACTORS = (Decimal("0.01"), Decimal(100))
 _HIGHEST_STEP = 1_000_000_000
+_LONGEST_LEAST_S = 86_400
 
 ToDecimal = Callable[[object, str], Decimal]
 """Converts an amount of this name. Raises ValueError."""
@@ -100,12 +102,22 @@ def _with_dimensions(price: Price, unit: str, dimensions: Mapping[str, object], 
     addons = {
         name: addon_rate(unit, number(usd, f"addons.{name}")) for name, usd in _mapping(dimensions, "addons").items()
     }
-    price = attrs.evolve(price, regions=regions, addons=addons)
+    least = {
+        name: _seconds(number(value, f"min_seconds_with.{name}"), name)
+        for name, value in _mapping(dimensions, "min_seconds_with").items()
+    }
+    price = attrs.evolve(price, regions=regions, addons=addons, min_seconds_with=least)
     tiers = {
         tier: _variant(price, unit, _object(members, f"tiers.{tier}"), number)
         for tier, members in _mapping(dimensions, "tiers").items()
     }
     return attrs.evolve(price, tiers=tiers, above=_steps(price, unit, dimensions.get("above", ()), number))
+
+
+def _seconds(value: Decimal, name: str) -> float:
+    if not (value.is_finite() and 0 <= value <= _LONGEST_LEAST_S):
+        raise ValueError(f"min_seconds_with.{name} must be a number of seconds up to {_LONGEST_LEAST_S}")
+    return float(value)
 
 
 def _variant(base: Price, unit: str, members: Mapping[str, object], number: ToDecimal) -> Price:

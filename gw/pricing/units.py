@@ -104,4 +104,5 @@ def price_text(price: Price, modality: Modality) -> str:
     rates += [f"above {tokens} tokens another" for tokens, _ in price.above]
     rates += [f"{region} x {factor / _MILLION:g}" for region, factor in price.regions.items()]
     rates += [f"{name} + {rate * 60 / _MILLION / NANO:g} per minute" for name, rate in price.addons.items()]
+    rates += [f"at least {seconds:g} s with {name}" for name, seconds in price.min_seconds_with.items()]
     return "; ".join(rates)

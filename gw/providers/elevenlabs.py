@@ -49,6 +49,8 @@ from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
 
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
 _MOST_CHANNELS = 5
+_MANY_KEYTERMS = 100
+"""With more of them at least 20 s are billed (elevenlabs 2.78.0, `speech_to_text/client.py`)."""
 _KEEP_ALIVE_S = 10.0
 """The vendor closes a speech context after 20 s without a message unless configured otherwise; a transcription too."""
 _FLUSHED_S = 1.0
@@ -210,14 +212,17 @@ _SPEECH: Honours = {
 
 _BILLED_ON_TOP = {
     "keyterms": "keyterm", "detect_speaker_roles": "speaker_roles", "entity_detection": "detect_entities",
-    "entity_redaction": "redact",
+    "entity_redaction": "redact", "transcript_edit": "transcript_edit",
 }  # fmt: skip
 """Source: the surcharges that elevenlabs 2.78.0 (`speech_to_text/client.py`) and the vendor's help pages name."""
 
 
 def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tuple[str, ...]:
     if isinstance(request, TranscribeRequest):
-        return billing.billed_options(elevenlabs_listen.form_fields(request, model), _BILLED_ON_TOP)
+        fields = elevenlabs_listen.form_fields(request, model)
+        options = billing.billed_options(fields, _BILLED_ON_TOP)
+        many = sum(name == "keyterms" for name, _ in fields) > _MANY_KEYTERMS
+        return tuple(sorted((*options, "many_keyterms"))) if many else options
     return billing.billed_options(billing.query_of(elevenlabs_listen.path_of(request, model)), _BILLED_ON_TOP)
 
 

@@ -23,7 +23,7 @@ import trio
 
 from gw.errors import RequestError
 from gw.reconcile.charges import DAY_ZERO
-from gw.reconcile.files import Billed, Form, Progress, VendorBill, form_of, read_bill
+from gw.reconcile.files import Billed, Form, Progress, VendorBill, form_of, parse_columns, read_bill
 from gw.registry.catalog import Catalog
 from gw.store.rollups import ModelUsage
 from gw.store.store import Reader
@@ -236,6 +236,7 @@ def _usd(sums: ModelUsage | Billed | None) -> Decimal | None:
 async def compare(
     reader: Reader, catalog: Catalog, *, provider: str, files: Sequence[Path], modality: Modality | None = None,
     start: str | None = None, end: str | None = None, threshold: float = THRESHOLD, on_progress: Progress | None = None,
+    columns: Sequence[str] = (),
 ) -> Reconciled:  # fmt: skip
     """Compare the days from `start` to `end`, both inclusive, as 2026-01-31; default: all recorded days.
 
@@ -245,6 +246,7 @@ async def compare(
     if not 0 <= threshold <= 1_000_000:
         raise RequestError(what="the threshold is a percentage of 0 or more", param="threshold")
     form = form_of(provider, modality)
+    named_columns = parse_columns(columns, form)
     # the vendor's own name may have been in use before an entry of its type was renamed
     entries = (p.id for p in catalog.providers.values() if p.type == form.provider)
     ids = list(dict.fromkeys([form.provider, *entries]))
@@ -262,7 +264,7 @@ async def compare(
     def is_other(name: str) -> bool:
         return name in others or _SNAPSHOT.sub("", name) in others
 
-    reading = partial(read_bill, files, form, days=asked, is_other=is_other, on_progress=report_progress)
+    reading = partial(read_bill, files, form, days=asked, is_other=is_other, on_progress=report_progress, columns=named_columns)
     bill = await trio.to_thread.run_sync(reading)
     days = window(start, end, await reader.recorded_days(form.modality, ids))
     usage = await reader.usage_by_model(*days, form.modality, ids) if days else []

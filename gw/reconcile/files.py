@@ -12,7 +12,7 @@ import codecs
 import csv
 import difflib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import SEEK_END, TextIOWrapper
 from pathlib import Path
@@ -21,7 +21,7 @@ import attrs
 
 from gw.errors import RequestError
 from gw.reconcile import exports
-from gw.reconcile.charges import Charge, Charges, Malformed, count, dollars, model_name, number
+from gw.reconcile.charges import Charge, Charges, Malformed, count, day_of, dollars, model_name, number
 from gw.types.ids import Modality
 
 MOST_MODELS = 100_000  # different names in one file; a file with more does not list models
@@ -30,6 +30,7 @@ ROWS_PER_REPORT = 2_000  # rows, some 10 ms, between two reports of progress
 _CHUNK = 65_536
 _LARGEST_ANSWER = 1_024  # chunks (64 MB) of one JSON value; an answer of an API is a single one
 
+NO_COLUMNS: Mapping[str, str] = {}
 Progress = Callable[[int, int], None]
 """Called with the bytes read and the file's size, in the thread that reads. An exception from it ends the reading."""
 
@@ -128,17 +129,19 @@ class VendorBill:
 def read_bill(
     paths: Sequence[Path], form: Form, *, days: tuple[int | None, int | None] = (None, None),
     is_other: Callable[[str], bool] = lambda name: False, on_progress: Progress | None = None,
+    columns: Mapping[str, str] = NO_COLUMNS,
 ) -> VendorBill:  # fmt: skip
     """Add several files up. Blocks; raises RequestError naming file, row and column.
 
     `days`: first and last UTC day; rows of other days are left out, those without a day are not. `is_other`
     returns whether a model is known for another modality: of such a one, a cost that does not name its modality is left out.
+    `columns`: our names → the file's, as `parse_columns` returns them; then the files are read by these alone.
     """
     sums: dict[str, Billed] = {}
     left_out = 0
     first, last = days
     for path in paths:
-        for charge in _charges(path, form, on_progress):
+        for charge in _charges(path, form, on_progress, columns):
             if charge.modality not in (None, form.modality) or (charge.modality is None and is_other(charge.model)):
                 continue
             if charge.day is not None and not (_EVER[0] if first is None else first) <= charge.day <= (last or _EVER[1]):
@@ -155,7 +158,23 @@ def read_usage(path: Path, form: Form, *, on_progress: Progress | None = None) -
     return read_bill([path], form, on_progress=on_progress).sums
 
 
-def _charges(path: Path, form: Form, on_progress: Progress | None) -> Charges:
+def parse_columns(texts: Iterable[str], form: Form) -> Mapping[str, str]:
+    """Read `ours=theirs,…` of a command line; names with a comma stand in double quotes. Raises RequestError."""
+    known = ("model", *form.units, "cost_usd", *form.optional, "date")
+    columns: dict[str, str] = {}
+    for pair in (pair for row in csv.reader(texts) for pair in row):
+        ours, equals, theirs = (part.strip() for part in pair.partition("="))
+        if not (equals and theirs) or ours not in known:
+            what = f"{pair!r} is not a pair as ours=theirs, with one of {', '.join(known)} before the equals sign"
+            raise RequestError(what=what, param="columns")
+        columns[ours] = theirs
+    if columns and ("model" not in columns or columns.keys().isdisjoint((*form.units, "cost_usd"))):
+        what = f"columns must name the model, and one of {', '.join((*form.units, 'cost_usd'))}"
+        raise RequestError(what=what, param="columns")
+    return columns
+
+
+def _charges(path: Path, form: Form, on_progress: Progress | None, columns: Mapping[str, str]) -> Charges:
     suffix = path.suffix.lower()
     try:
         if suffix not in (".csv", ".json"):
@@ -165,7 +184,7 @@ def _charges(path: Path, form: Form, on_progress: Progress | None) -> Charges:
             size = raw.seek(0, SEEK_END)
             raw.seek(0)
             with TextIOWrapper(raw, encoding="utf-16" if utf16 else "utf-8-sig", newline="") as text:
-                charges = _csv_charges(text, form) if suffix == ".csv" else _json_charges(text, form)
+                charges = (_csv_charges if suffix == ".csv" else _json_charges)(text, form, columns)
                 if on_progress is not None:
                     charges = _reporting(charges, lambda: on_progress(raw.tell(), size))
                 yield from charges
@@ -188,17 +207,12 @@ def _reporting(charges: Charges, report: Callable[[], None]) -> Charges:
     report()
 
 
-def _csv_charges(text: TextIOWrapper, form: Form) -> Charges:
+def _csv_charges(text: TextIOWrapper, form: Form, columns: Mapping[str, str]) -> Charges:
     csv.field_size_limit(MOST_FIELD_CHARACTERS)
     reader = csv.reader(text, strict=True)
     try:
         header = [column.strip() for column in next(reader, [])]
-        export = None if set(form.required).issubset(header) else exports.csv_export(header)
-        if export is None:
-            _check_columns(header, form)
-        else:
-            _check_vendor(export, form)
-        read = export.read if export is not None else lambda where, row: _canonical(where, row, form)
+        read = _csv_reader(header, form, columns)
         for values in reader:
             if not any(map(str.strip, values)):
                 continue
@@ -210,19 +224,56 @@ def _csv_charges(text: TextIOWrapper, form: Form) -> Charges:
         raise Malformed(f"row {reader.line_num}: {error}") from None
 
 
+def _csv_reader(header: list[str], form: Form, columns: Mapping[str, str]) -> Callable[[str, Mapping[str, object]], Charges]:
+    if columns:
+        _check_mapped(header, columns)
+        return lambda where, row: _mapped(where, row, form, columns)
+    export = None if set(form.required).issubset(header) else exports.csv_export(header)
+    if export is None:
+        _check_columns(header, form)
+        return lambda where, row: _canonical(where, row, form)
+    _check_vendor(export, form)
+    return export.read
+
+
+def _check_mapped(header: Collection[str], columns: Mapping[str, str], where: str = "") -> None:
+    if missing := [theirs for theirs in columns.values() if theirs not in header]:
+        raise Malformed(f"{where}no column {', '.join(map(repr, missing))}, which --columns names; found: {', '.join(header)}")
+
+
+def _mapped(where: str, row: Mapping[str, object], form: Form, columns: Mapping[str, str]) -> Charges:
+    """Read a row by the columns that the caller names. What it names nothing for, the file does not have."""
+    optional = {name: count(where, columns[name], row[columns[name]]) for name in form.optional if name in columns}
+    yield Charge(
+        model=model_name(where, columns["model"], row[columns["model"]]),
+        modality=form.modality,
+        units={
+            unit: number(where, columns[unit], row[columns[unit]], integral=form.integral(unit))
+            for unit in form.units
+            if unit in columns
+        },
+        cost_nusd=dollars(where, columns["cost_usd"], row[columns["cost_usd"]]) if "cost_usd" in columns else None,
+        day=day_of(where, columns["date"], row[columns["date"]]) if "date" in columns else None,
+        **optional,
+    )
+
+
 def _check_vendor(found: exports.Export | exports.Answer, form: Form) -> None:
     if found.provider != form.provider:
         raise Malformed(f"this is a {found.title} of {found.provider}, not of {form.provider}")
 
 
-def _json_charges(text: TextIOWrapper, form: Form) -> Charges:
+def _json_charges(text: TextIOWrapper, form: Form, columns: Mapping[str, str]) -> Charges:
     """Read a canonical array, or answers of the vendor's API: one or several, also in an array."""
     for index, value in enumerate(_values(text), 1):
         where = f"row {index}"
         if not isinstance(value, dict):
             raise Malformed(f"{where} is not an object")
-        answer = exports.json_answer(value)
-        if answer is not None:
+        answer = None if columns else exports.json_answer(value)
+        if columns:
+            _check_mapped(value, columns, f"{where}: ")
+            yield from _mapped(where, value, form, columns)
+        elif answer is not None:
             _check_vendor(answer, form)
             yield from answer.read(f"answer {index}", value)
         else:

@@ -82,6 +82,8 @@ class Price:
     """Region → factor for all tokens, in millionths."""
     addons: Mapping[str, int] = {}
     """Option → rate that is added to that of `audio_seconds`."""
+    min_seconds_with: Mapping[str, float] = {}
+    """Option → shortest duration that is billed of a request with it."""
     inherited: frozenset[str] = frozenset()
     """In a price of `tiers` or `above`: rates that are those of the price around it, for want of their own."""
     source: str = ""

@@ -111,3 +111,13 @@ def test_files_of_the_vendors_own_apis_add_up(prepared, tmp_path, run):
     done = run(*arguments, "--start", "2023-11-16", "--end", "2023-11-16", GW_DB_PATH=str(tmp_path / "gw.db"))
     assert json.loads(done.stdout)["rows"] == []
     assert "4 rows of the files are of days outside the window" in done.stderr
+
+
+def test_a_file_of_any_form(prepared):
+    bill = agreeing(prepared).replace("model,input_tokens,output_tokens,cost_usd", "Name,In,Out,USD")
+    named = ("--columns", "model=Name,input_tokens=In", "--columns", "output_tokens=Out,cost_usd=USD")
+    assert prepared(bill, *named, "--fail-on-diff", "--threshold", "0").exit_code == 0
+    refused = prepared(bill, "--columns", "model=Name,cost_usd=EUR")
+    assert refused.exit_code == 2
+    assert "no column 'EUR'" in refused.stderr
+    assert "found: Name, In, Out, USD" in refused.stderr

@@ -232,6 +232,20 @@ def recording_cases() -> Iterator[Case]:
         yield Case(reply, "/v1/speech-to-text", body, Fraction(rate * 3325 * channels, 100), marks, headers)
 
 
+def many_keyterms_cases() -> Iterator[Case]:
+    """With more than 100 keyterms, ElevenLabs bills at least 20 s (elevenlabs 2.78.0, speech_to_text/client.py)."""
+    for terms, seconds, billed_s in ((100, 4.0, 4), (101, 4.0, 20), (101, 25.0, 25)):
+        body, headers = form("elevenlabs/scribe_v2", 1.0)
+        more = b"".join(
+            b'--b\r\ncontent-disposition: form-data; name="keyterms"\r\n\r\nword%d\r\n' % n for n in range(terms)
+        )
+        reply = billing.elevenlabs_transcript(seconds)
+        yield Case(reply, "/v1/speech-to-text", more + body, billed_s * (61_100 + 12_220), (), headers)
+    body, headers = form("elevenlabs/scribe_v2", 1.0, transcript_edit="Remove names.")
+    reply = billing.elevenlabs_transcript(4.0)
+    yield Case(reply, "/v1/speech-to-text", body, 4 * 61_100, ("transcript_edit",), headers)
+
+
 def speech_cases() -> Iterator[Case]:
     """Characters; the vendor's own figure goes to the caller and into the record, in whatever dialect was spoken."""
     for text in ("Hello there.", "Grüße aus Köln!"):
@@ -248,4 +262,4 @@ def speech_cases() -> Iterator[Case]:
 
 
 def cases() -> list[Case]:
-    return [*openai_cases(), *anthropic_cases(), *groq_cases(), *recording_cases(), *speech_cases()]
+    return [*openai_cases(), *anthropic_cases(), *groq_cases(), *recording_cases(), *many_keyterms_cases(), *speech_cases()]

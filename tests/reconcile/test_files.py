@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import RequestError
-from gw.reconcile.files import FORMS, ROWS_PER_REPORT, read_usage
+from gw.reconcile.files import FORMS, ROWS_PER_REPORT, parse_columns, read_bill, read_usage
 
 LLM, STT, TTS = FORMS["openai"], FORMS["deepgram"], FORMS["cartesia"]
 HEAD = "model,input_tokens,output_tokens,cost_usd\n"
@@ -231,3 +231,38 @@ def test_the_progress_callback_may_end_the_reading(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         read_usage(written(tmp_path, HEAD), LLM, on_progress=enough)
+
+
+def mapped(tmp_path, content, columns, form=STT, name="export.csv"):
+    return read_bill([written(tmp_path, content, name)], form, columns=parse_columns([columns], form))
+
+
+def test_any_file_is_read_by_the_columns_that_are_named(tmp_path):
+    columns = 'model=Speech model,"audio_seconds=Duration, s",cost_usd=Amount,date=Day'
+    content = 'Day,Speech model,"Duration, s",Amount\n2026-11-01,universal-2,60.5,0.5\n2026-11-02,universal-2,30,0.25\n'
+    billed = mapped(tmp_path, content, columns).sums["universal-2"]
+    assert (billed.units, billed.cost_nusd, billed.rows) == ({"audio_seconds": Decimal("90.5")}, 750_000_000, 2)
+    rows = [{"m": "universal-2", "s": 7}, {"m": "nova", "s": "1.5"}]
+    sums = mapped(tmp_path, json.dumps(rows), "model=m,audio_seconds=s", name="export.json").sums
+    assert {name: (one.units["audio_seconds"], one.cost_nusd) for name, one in sums.items()} == {
+        "universal-2": (7, None), "nova": (Decimal("1.5"), None),
+    }  # fmt: skip
+    header = "start_time,num_model_requests,model,paid\n1,2,gpt-x,3\n"  # otherwise known as an export of OpenAI
+    assert mapped(tmp_path, header, "model=model,cost_usd=paid", LLM).sums["gpt-x"].cost_nusd == 3_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        ("model", "'model' is not a pair as ours=theirs"),
+        ("model=a,seconds=b", "with one of model, audio_seconds, cost_usd, n_requests, date before"),
+        ("audio_seconds=b", "must name the model"),
+        ("model=a", "one of audio_seconds, cost_usd"),
+        ("model=a,cost_usd=c", "no column 'c', which --columns names; found: a, b"),
+        ("model=a,cost_usd=b", "row 2, column 'b': 'x' is not a number"),
+    ],
+)
+def test_what_is_wrong_with_named_columns(tmp_path, columns, what):
+    with pytest.raises(RequestError) as caught:
+        mapped(tmp_path, "a,b\nmodel,x\n", columns)
+    assert what in str(caught.value)

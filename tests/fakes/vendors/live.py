@@ -115,7 +115,9 @@ P = TypeVar("P")
 SpeechFault = Literal["", "no audio", "stalls", "ends early"]
 """Faults of speech without an error, as users report them: text reported as spoken without any audio (gojargo/jargo#55), silence
 in the middle of a sentence (google-gemini/cookbook#1255), and an end before the text's (bolna-ai/bolna#746: 122 of 308
-characters; pipecat-ai/pipecat#3538)."""
+characters; pipecat-ai/pipecat#3538). Of Cartesia: a part of the chunks and never the one that is `done` (livekit/agents-js#681).
+Of Deepgram: the audio ends after some of the text, by socket and over HTTP, and is reported as complete
+(deepgram/deepgram-js-sdk#482)."""
 
 
 @attrs.define(kw_only=True)
