@@ -16,7 +16,7 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
@@ -33,7 +33,7 @@ from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
-from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for
+from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, note_ignored, wait_for_provider
 from gw.relay.live_session import Fail, LiveSession
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
@@ -45,7 +45,6 @@ from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S
 from gw.wire.json_frames import type_or
 
-_MAX_IGNORED = 32
 MAX_FRAMES = 64  # control frames kept for the next provider
 LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
 GIVE_UP_S = 3.0
@@ -157,7 +156,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         except ProviderError as error:
             attempt.stop_sending(error)
             return None
-        return None if pending is None else _wait_for_provider(attempt, pending)
+        return None if pending is None else wait_for_provider(attempt, pending)
 
     def _note_audio(self, attempt: ListeningAttempt) -> None:
         if (sent_s := self._usage(attempt)[0].audio_seconds) > 0:
@@ -183,7 +182,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         elif attempt.call.spec.dialect == self.request.dialect:
             await self._forward(lambda session: session.send_frame(frame))
         else:
-            _note_ignored(attempt.attempt, [frame])
+            note_ignored(attempt.attempt, [frame])
 
     async def finish(self) -> None:
         """Announce that no more audio will come."""
@@ -299,7 +298,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             for frame in self._frames:
                 await session.send_frame(frame)
         else:
-            _note_ignored(attempt.attempt, self._frames)
+            note_ignored(attempt.attempt, self._frames)
         if self._finishing:
             attempt.clock.finish(trio.current_time())
             await session.finish()
@@ -390,16 +389,3 @@ def _skipped(error: CannotConvert, provider: str) -> ProviderError:
     if error.extra:  # an extra would make the provider usable
         return PluginMissing(provider=provider, module="av", extra=error.extra)
     return CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))
-
-
-async def _wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]) -> None:
-    try:
-        await pending
-    except ProviderError as error:
-        attempt.stop_sending(error)
-
-
-def _note_ignored(attempt: Attempt, frames: Sequence[str]) -> None:
-    """Note the control frames of another dialect that the provider is not sent, such as a change of settings."""
-    names = dict.fromkeys((*attempt.ignored_settings, *(type_or(frame, "control frame") for frame in frames)))
-    attempt.ignored_settings = tuple(name for name in names if name != "KeepAlive")[:_MAX_IGNORED]

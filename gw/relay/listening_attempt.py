@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
+from gw.errors import ProviderError
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
@@ -22,8 +23,10 @@ from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
 from gw.wire import convert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
+from gw.wire.json_frames import type_or
 
 REPLAY_BYTES = 65_536
+_MAX_IGNORED = 32
 NOTED_S = 5.0
 """Audio between two notes in the journal of what was sent; a note covers that of the next seconds too."""
 
@@ -151,3 +154,17 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
 def format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
     return live_format(source, spec.listen_formats, spec.listen_rates_hz)
+
+
+async def wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]) -> None:
+    """Wait until the provider has taken what was sent; its failure ends the sending, and is raised where it is read."""
+    try:
+        await pending
+    except ProviderError as error:
+        attempt.stop_sending(error)
+
+
+def note_ignored(attempt: Attempt, frames: Sequence[str]) -> None:
+    """Note the control frames of another dialect that the provider is not sent, such as a change of settings."""
+    names = dict.fromkeys((*attempt.ignored_settings, *(type_or(frame, "control frame") for frame in frames)))
+    attempt.ignored_settings = tuple(name for name in names if name != "KeepAlive")[:_MAX_IGNORED]
