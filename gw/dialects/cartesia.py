@@ -19,7 +19,7 @@ from gw.wire.json_frames import Frame
 from gw.wire.live_messages import CancelContext, ContextText
 
 CODES = {"budget_exceeded": "quota_exceeded", "rate_limited": "concurrency_limited"}
-"""The vendor's `error_code` for ours (its page on errors, November 2026)."""
+"""The vendor's `error_code` for ours (its page on errors, November 2026, which does not name the code of a 402)."""
 
 error_body = partial(error_bodies.body_by, cartesia_speak.error_body, codes=CODES)
 

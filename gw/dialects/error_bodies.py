@@ -85,7 +85,10 @@ OPENAI_CODES = {
     "provider_not_found": "model_not_found", "too_large": "request_too_large", "unsupported_setting": "unsupported_parameter",
     "not_found": "unknown_url", "method_not_allowed": "method_not_supported",
 }  # fmt: skip
-"""Codes of OpenAI (its guide to error codes, and those that openai-python 3.52.0 and LiteLLM 1.109 compare with) for ours."""
+"""Codes of OpenAI (its guide to error codes, and those that openai-python 3.52.0 and LiteLLM 1.109 compare with) for ours.
+
+No document of OpenAI was seen for the last two, `unknown_url` and `method_not_supported`.
+"""
 _OPENAI_TYPES = {402: "insufficient_quota", 429: "requests"}
 
 

@@ -40,7 +40,7 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "groq": ProviderType("cloud", ("stt", "llm", "tts")),
     "deepgram": ProviderType("cloud", ("stt", "tts")),
     "cartesia": ProviderType("cloud", ("stt", "tts")),
-    # Its API reference of text to speech, and the examples in elevenlabs 2.78.0: the default of `model_id`.
+    # Its API reference of text to speech: the default of `model_id`.
     "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}),
     "assemblyai": ProviderType("cloud", ("stt",)),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),

@@ -98,7 +98,7 @@ async def test_only_the_first_utterance_waits(reader, behind, plane, autojump_cl
         await trio.testing.wait_all_tasks_blocked()
         assert [entry.path for entry in fake.ledger if entry.closed is None] == []
         assert [record.status for record in made.kept.records] == ["success"] * 4
-        assert len(made.kept.intents) == 4
+        assert len({intent.id for intent in made.kept.intents}) == 4
 
 
 @warm

@@ -94,7 +94,7 @@ async def test_all_failed_names_every_failure_in_order(autojump_clock):
         async with first_ready(models("a/x", "b/x"), script.attempt):
             raise AssertionError("nothing was ready")
     assert [f.model_id for f in caught.value.failures] == ["a/x", "b/x"]
-    assert caught.value.status == 502
+    assert caught.value.status == 503  # as both of them
 
 
 async def test_the_only_candidates_own_failure_is_raised(autojump_clock):

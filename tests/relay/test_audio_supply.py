@@ -5,7 +5,7 @@ import pytest
 from gw.relay.audio_supply import AudioLength, Supply, ends_loud
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.wire import g711, wav
-from tests.fakes.word_voice import FRAME_S, SENTENCE, WordVoice
+from tests.fakes.word_voice import SENTENCE, WordVoice
 
 MP3 = AudioFormat(encoding="mp3")
 LOUD, QUIET = b"\x00\x20" * 800, b"\x10\x00" * 800
@@ -21,7 +21,7 @@ def test_the_length_of_compressed_audio():
     frames = WordVoice().mp3(SENTENCE)
     length = AudioLength(MP3)
     assert sum(length.add(frame) for frame in frames) == pytest.approx(length.seconds)
-    assert length.seconds == pytest.approx(len(frames) * FRAME_S, abs=0.1)
+    assert length.seconds == pytest.approx(len(frames) * 576 / 24_000, abs=0.1)
 
 
 def test_the_length_of_what_cannot_be_read():

@@ -250,6 +250,7 @@ async def test_a_change_of_settings_is_given_to_the_next_provider_too(tmp_path, 
             await trio.testing.wait_all_tasks_blocked()
             await session.send_frame('{"type":"Configure"}')
             await session.send_frame('{"type":"KeepAlive"}')
+            await trio.testing.wait_all_tasks_blocked()
             assert first.ledger[0].fields["other"] == '{"type":"Configure"}'
             await session.send_audio(bytes(3_200))
             await trio.sleep(1)

@@ -150,7 +150,7 @@ async def test_when_the_speaker_stopped_is_told_by_the_audio_since(plane, autoju
         await Call(made).talk([spoken_words])
         session = next(record for record in made.kept.records if record.modality == "stt")
         [heard] = next(record for record in made.kept.records if record.modality == "llm").heard
-        assert heard.ended_at == pytest.approx(session.timestamp + tone_audio.final(decoded).words[-1].end_s, abs=0.05)
+        assert heard.ended_at == pytest.approx(session.timestamp + tone_audio.final(decoded, None).words[-1].end_s, abs=0.05)
 
 
 async def test_a_recording_its_answer_and_whole_speech(plane, autojump_clock):
