@@ -148,6 +148,9 @@ class Routing:
         "off, auto, or after how many milliseconds the next candidate starts beside a slow one",
     ] = "auto"  # fmt: skip
     hedge_spend: Annotated[float, Meta(ge=0, le=1), "with auto: share of a project's spend of today that hedges may add"] = 0.05
+    unlisted_models: Annotated[
+        Literal["vendor", "refuse"], "a bare model name that is not listed: the vendor whose protocol the app speaks; or refuse"
+    ] = "vendor"
     keepalive_s: Annotated[Seconds, "comment lines on event streams while candidates are tried"] = 3.0
     breaker: BreakerSettings = BreakerSettings()
 

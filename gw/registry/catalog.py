@@ -29,6 +29,8 @@ class Catalog:
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Voice alias → provider id (or type) → that provider's voice."""
     keys: tuple[StoredKey, ...] = ()
+    unlisted_models: bool = True
+    """Whether a bare name that is not listed goes to the vendor whose protocol is spoken (`routing.unlisted_models`)."""
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
     """Modality → model id → model, in the order of the configuration. One id may serve two modalities."""
     voices_by_member: Mapping[tuple[str, str], Mapping[str, str]] = attrs.field(init=False, repr=False, eq=False)
@@ -109,7 +111,7 @@ class Catalog:
 
     def _unlisted(self, name: str, modality: Modality, project: Project, dialect: str) -> Model | None:
         """Return the model of that name at the vendor whose protocol the caller speaks; None where it is not configured."""
-        if not name or "/" in name or len(name) > _LONGEST_NAME or not name.isprintable():
+        if not self.unlisted_models or not name or "/" in name or len(name) > _LONGEST_NAME or not name.isprintable():
             return None
         vendors = [p for p in self.providers.values() if p.type == dialect and self._is_usable(p, modality, project)]
         vendors.sort(key=lambda provider: provider.id != dialect)  # stable: else the first of the configuration

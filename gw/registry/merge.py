@@ -117,6 +117,7 @@ class _Merging:
             chains={modality: self._existing(modality, chain) for modality, chain in self._chains.items()},
             voices=dict(self._settings.voices),
             keys=tuple(self._keys),
+            unlisted_models=self._settings.routing.unlisted_models == "vendor",
         )
 
     def _existing(self, modality: Modality, chain: tuple[str, ...]) -> tuple[str, ...]:

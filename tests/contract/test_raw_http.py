@@ -223,7 +223,8 @@ async def test_a_gzip_body_is_bounded_by_what_it_inflates_to(connect):
 
 
 @pytest.mark.parametrize(
-    ("body", "coding"), [(CHAT, b"gzip"), (gzip.compress(CHAT, mtime=0)[:-9], b"gzip"), (CHAT, b"br"), (b"", b"gzip"), (CHAT, b"gzip, gzip")]
+    ("body", "coding"),
+    [(CHAT, b"gzip"), (gzip.compress(CHAT, mtime=0)[:-9], b"gzip"), (CHAT, b"br"), (b"", b"gzip"), (CHAT, b"gzip, gzip")],
 )
 async def test_other_codings_and_broken_gzip_are_the_callers_fault(body, coding, connect):
     async with connect() as client:
