@@ -255,14 +255,15 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             scopes.add(using)
 
             def fail(error: ProviderError) -> None:
-                failures.append(error)
-                using.cancel()
+                if not attempt.ended:  # else a flush, perhaps, came too late for a provider that has said all
+                    failures.append(error)
+                    using.cancel()
 
             try:
                 await self._use(attempt, opened.stream, fail)
             finally:
                 scopes.discard(using)
-        if using.cancelled_caught:
+        if using.cancelled_caught and not self.done:  # done: the end was delivered in the moment of the failure
             raise failures[0] if failures and not self.in_flight.stopping else Stopping()
 
     def _served_s(self, attempt: A) -> float:

@@ -18,7 +18,7 @@ def test_the_length_of_samples():
 
 
 def test_the_length_of_compressed_audio():
-    frames = WordVoice().mp3(SENTENCE)
+    frames = WordVoice().mp3(SENTENCE, MP3)
     length = AudioLength(MP3)
     assert sum(length.add(frame) for frame in frames) == pytest.approx(length.seconds)
     assert length.seconds == pytest.approx(len(frames) * 576 / 24_000, abs=0.1)
