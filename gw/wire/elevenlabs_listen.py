@@ -490,7 +490,8 @@ def parse_form(fields: list[tuple[str, str]], audio: stt.AudioSource, fmt: Audio
 
 def encode_transcript(transcript: stt.Transcript, *, request_id: str, duration_s: float) -> bytes:
     answer = {
-        "language_code": transcript.language or "und", **present(language_probability=transcript.language_confidence),
+        "language_code": transcript.language or "und",
+        "language_probability": transcript.language_confidence or 0.0,  # its SDK for npm refuses an answer without it
         "text": transcript.text,
         "words": [word_object(word) for word in transcript.words], "transcription_id": request_id,
         "audio_duration_secs": duration_s or transcript.duration_s or 0.0,

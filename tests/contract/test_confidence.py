@@ -57,7 +57,7 @@ async def test_numbers_stand_only_where_clients_insist(tmp_path, autojump_clock)
     assert words
     assert found(assembly.json) == [("confidence", None), ("language_confidence", None), *words]
     assert eleven.json["words"]
-    assert found(eleven.json) == []
+    assert found(eleven.json) == [("language_probability", 0.0)]
 
 
 @pytest.mark.parametrize("talker", [DEEPGRAM, FLUX, ASSEMBLYAI, ELEVENLABS, LIVEKIT], ids=lambda talker: talker.name)
