@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -121,8 +121,9 @@ def spoken_text(pcm: bytes, rate: int) -> str:
 
 @contextmanager
 def hosted(app: ASGIApp) -> Iterator[str]:
-    """Serve `app` in a thread; yields its address."""
+    """Serve `app` in a thread; yields its address. Raises at its end what ended the server before."""
     ready: list[object] = []
+    ended_by: list[BaseException] = []
     started = threading.Event()
 
     async def main() -> None:
@@ -133,7 +134,13 @@ def hosted(app: ASGIApp) -> Iterator[str]:
             finally:
                 started.set()
 
-    thread = threading.Thread(target=trio.run, args=(main,))
+    def run() -> None:
+        try:
+            trio.run(main)
+        except BaseException as error:
+            ended_by.append(error)
+
+    thread = threading.Thread(target=run)
     thread.start()
     started.wait()
     address, token, scope = ready
@@ -143,8 +150,11 @@ def hosted(app: ASGIApp) -> Iterator[str]:
     try:
         yield address
     finally:
-        token.run_sync_soon(scope.cancel)
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(scope.cancel)
         thread.join()
+        if ended_by:
+            raise ended_by[0]
 
 
 @contextmanager
