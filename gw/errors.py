@@ -318,7 +318,7 @@ class ProviderRejected(ProviderError, code="upstream_rejected", outcome="rejecte
 
     @property
     def is_answer(self) -> bool:
-        """Whether the caller can mend it, so that it is an answer to him."""
+        """Return whether the caller can mend it, so that it is an answer for the caller."""
         return self.fault != "candidate" or (self.upstream_status, self.upstream_code) == (404, "model_not_found")
 
 
@@ -396,7 +396,7 @@ class CandidateSkipped(ProviderError, outcome="skipped"):
 
     @property
     def passing(self) -> bool:
-        """Whether the candidate may be called again in a moment."""
+        """Return whether the candidate may be called again in a moment."""
         return self.reason in ("breaker_open", "busy")
 
     @property

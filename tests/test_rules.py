@@ -42,6 +42,8 @@ CLASS_TWINS: set[str] = set()
 """Names that two public classes may share."""
 RIDDLE = re.compile(r"(What|Who|Whom|Whose|Of|As|How|Where|It|Its|Whatever|Whoever)\b")
 """Beginnings of docstrings that are no sentence."""
+NO_VERB = re.compile(r"(Whether|The|A|An|One|No|Those|These|Each|Every|All|True|False|None|Seconds|Bytes)\b")
+"""Beginnings of docstrings of functions that do not say what the function does."""
 
 
 def _text(path: Path) -> str:
@@ -164,6 +166,15 @@ def test_docstrings_are_sentences():
                 if RIDDLE.match(text):
                     riddles.append(f"{module}:{node.lineno}: {text.splitlines()[0]}")
     assert riddles == []
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    nouns = []
+    for module, tree in _trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and NO_VERB.match(ast.get_docstring(node) or ""):
+                nouns.append(f"{module}:{node.lineno}: {node.name}")
+    assert nouns == []
 
 
 def test_the_lock_names_no_host():

@@ -97,9 +97,9 @@ class RouteCandidate(Schema):
 
 
 class RoutePreview(Schema):
-    """`asked` is the requested model."""
+    """`requested_model` is the model of the request; "" = none was named."""
 
-    asked: str
+    requested_model: str
     modality: Modality
     project: str
     answers: str | None
@@ -118,7 +118,7 @@ def route_preview(
     models = resolve(model or "", checked, Caller(project=project))
     candidates = [_candidate(catalog, gates, entry, catalog.project(project)) for entry in models]
     first = next((entry.model for entry in candidates if not entry.passed_over), None)
-    return RoutePreview(asked=model or "", modality=checked, project=project, answers=first, candidates=candidates)
+    return RoutePreview(requested_model=model or "", modality=checked, project=project, answers=first, candidates=candidates)
 
 
 def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model, project: Project) -> RouteCandidate:

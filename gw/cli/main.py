@@ -142,7 +142,7 @@ class LazyGroup(click.Group):
 @click.version_option(gw.__version__, message="gw %(version)s")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
 def main(debug: bool) -> None:
-    """A self-hosted gateway for voice AI: speech-to-text, language models and text-to-speech on one port.
+    """Run gw, a self-hosted gateway for voice AI: speech-to-text, language models and text-to-speech on one port.
 
     First steps: `gw serve --demo` in one terminal, `gw say hello -o hi.wav` in another.
     """

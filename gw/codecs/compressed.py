@@ -42,7 +42,7 @@ def needs_library(source: AudioFormat, target: AudioFormat) -> bool:
 
 
 def require(source: AudioFormat, target: AudioFormat) -> None:
-    """Raise CannotConvert if `converter` would: for lack of the library, without loading it, or for a bit rate that is none."""
+    """Raise CannotConvert if `converter` would: for lack of the library, without loading it, or for a bit rate that MP3 does not have."""
     if not _is_same(source, target) and target.is_named_mp3:
         rate = target.sample_rate_hz or source.sample_rate_hz
         Mp3Encoder(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate or _INTERMEDIATE_HZ), rate, target.kbit_per_s)

@@ -8,7 +8,7 @@ stops what is being spoken, since nobody hears it and it costs money. Apps whose
 `on_turn_context_completed` of Pipecat 1.14.0). An interruption comes at least a reaction time later: Pipecat's
 `on_audio_context_interrupted` closes a context whose audio is being played; LiveKit's client closes one only that it has not
 flushed, and drops the audio of others itself. So it is an interruption if text was not flushed, if it comes later than that,
-or for a context that was closed before. One case is taken for an interruption and is none: Pipecat also closes a context in
+or for a context that was closed before. One case is taken for an interruption by mistake: Pipecat also closes a context in
 mid-speech when its voice settings change, and the rest of that sentence is not heard.
 """
 

@@ -40,13 +40,13 @@ class SpokenAnswer:
 
     @property
     def played_s(self) -> float:
-        """Seconds of audio that were played until now."""
+        """Return the seconds of audio that were played until now."""
         played_s = self._playback.played_s(trio.current_time())
         return played_s if self._until_s is None else min(played_s, self._until_s)
 
     @property
     def remaining_s(self) -> float:
-        """Seconds that are still to be played; 0.0 when the listener hears nothing of it any more."""
+        """Return the seconds that are still to be played; 0.0 when the listener hears nothing of it any more."""
         ends_s = self._playback.sent_s if self._until_s is None else self._until_s
         return max(0.0, ends_s - self._playback.played_s(trio.current_time()))
 

@@ -79,7 +79,7 @@ class Contexts:
 
     @property
     def last(self) -> Context | None:
-        """The open context that was opened last."""
+        """Return the open context that was opened last."""
         return next(reversed(self._open.values()), None)
 
     async def deliver(self, message: ContextText, open_context: Callable[[ContextText], Context]) -> None:

@@ -128,7 +128,7 @@ class BlockingStream(Proxy[A], Generic[A, V]):
 
     @property
     def record(self) -> RequestRecord | None:
-        """The gateway's record; None until the end."""
+        """Return the gateway's record; None until the end."""
         return self._task.answer.record
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class AsyncStream(Generic[V, R]):
 
     @property
     def record(self) -> RequestRecord | None:
-        """The gateway's record; None until the end."""
+        """Return the gateway's record; None until the end."""
         return self._response.meter.record
 
 

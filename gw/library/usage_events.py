@@ -59,7 +59,7 @@ class UsageCollected:
 
     @property
     def units(self) -> Usage:
-        """The same amounts as records hold them."""
+        """Return the same amounts as records hold them."""
         return Usage(**{name: getattr(self, name) for name in _AMOUNTS})
 
 

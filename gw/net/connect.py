@@ -47,7 +47,7 @@ class Origin:
 
     @property
     def authority(self) -> str:
-        """The value of the Host header."""
+        """Return the value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _DEFAULT_PORTS.get(self.scheme) else f"{host}:{self.port}"
 

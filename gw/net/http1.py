@@ -127,12 +127,12 @@ class Pool:
 
     @property
     def in_use(self) -> dict[str, int]:
-        """The number of connections that carry a call now, by origin (`https://host`)."""
+        """Return the number of connections that carry a call now, by origin (`https://host`)."""
         return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port, _), s in self._sites.items() if s.in_use}
 
     @property
     def idle(self) -> int:
-        """The number of idle connections."""
+        """Return the number of idle connections."""
         return sum(len(site.idle) for site in self._sites.values())
 
     async def aclose(self) -> None:

@@ -53,7 +53,7 @@ class Transport(trio.abc.Stream):
 
     @property
     def descriptor(self) -> int | None:
-        """The file descriptor of a plain socket; None where bytes pass through something else."""
+        """Return the file descriptor of a plain socket; None where bytes pass through something else."""
         return None
 
     def addresses(self) -> tuple[Address | None, Address | None]:
@@ -139,7 +139,7 @@ class TcpStream(Transport):
             return None, None
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """A send cancelled half-way resets the connection, since nobody could tell where it stopped."""
+        """Send all of `data`. A send cancelled half-way resets the connection, since nobody could tell where it stopped."""
         await trio.lowlevel.checkpoint_if_cancelled()
         if (pending := self.send_or_pending(data)) is not None:
             await pending

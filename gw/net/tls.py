@@ -20,7 +20,7 @@ from gw.types.pending import READY, Pending
 
 @cache
 def client_context() -> ssl.SSLContext:
-    """The system's trust store; TLS 1.2 and up; HTTP/1.1 only. Read once: it takes some milliseconds."""
+    """Return the system's trust store; TLS 1.2 and up; HTTP/1.1 only. Read once: it takes some milliseconds."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION

@@ -36,7 +36,7 @@ class Durations:
 
     @property
     def p99_s(self) -> float | None:
-        """The 99th percentile, rounded up to the bound of its bucket; None while too few values are known."""
+        """Return the 99th percentile, rounded up to the bound of its bucket; None while too few values are known."""
         if self._total < LEAST:
             return None
         above = self._total // 100  # values that may lie above it

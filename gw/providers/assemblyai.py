@@ -43,7 +43,7 @@ _VERSION = (b"assemblyai-version", b"2025-05-12")
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
-    """The bare key, without a scheme."""
+    """Return the bare key, without a scheme."""
     return [(b"authorization", key.reveal().encode())] if key else []
 
 

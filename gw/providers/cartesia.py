@@ -41,7 +41,7 @@ _SILENCE_S = 0.02
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
-    """The key, and the version of the API that our codec speaks."""
+    """Return the key, and the version of the API that our codec speaks."""
     version = (b"cartesia-version", _VERSION)
     return [version, (b"x-api-key", key.reveal().encode())] if key else [version]
 
@@ -125,7 +125,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
 
 
 def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
-    """The two live protocols have settings of their own."""
+    """Return whether the call is of Cartesia's own dialect; its two live protocols have settings of their own."""
     if request.dialect != "cartesia" or not isinstance(request, ListenRequest):
         return request.dialect == "cartesia"
     by_turns = cartesia_listen.uses_turns(request, account.model)

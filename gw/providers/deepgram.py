@@ -113,7 +113,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
 
 
 def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
-    """The two live protocols have settings of their own."""
+    """Return whether the call is of Deepgram's own dialect; its two live protocols have settings of their own."""
     if request.dialect != "deepgram":
         return False
     return not isinstance(request, ListenRequest) or deepgram_listen.by_turns(request) == is_flux(account.model)
@@ -167,7 +167,10 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 
 
 def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> int:
-    """Each channel is billed where they are transcribed one by one (the vendor in github.com/orgs/deepgram/discussions/932)."""
+    """Return the number of billed channels: all where they are transcribed one by one, else one.
+
+    Source: the vendor in github.com/orgs/deepgram/discussions/932.
+    """
     if deepgram_flux_listen.is_flux(model) or request.format is None or request.format.channels == 1:
         return 1
     if isinstance(request, TranscribeRequest):

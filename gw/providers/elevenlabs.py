@@ -227,7 +227,10 @@ def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tu
 
 
 def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> int:
-    """Each channel is billed for the whole duration with `use_multi_channel` (elevenlabs 2.78.0, speech_to_text/client.py)."""
+    """Return the number of billed channels: with `use_multi_channel` each is billed for the whole duration, else one is.
+
+    Source: elevenlabs 2.78.0, speech_to_text/client.py.
+    """
     if not isinstance(request, TranscribeRequest) or request.format is None or request.format.channels == 1:
         return 1
     apart = dict(elevenlabs_listen.form_fields(request, model)).get("use_multi_channel")

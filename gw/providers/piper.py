@@ -173,7 +173,7 @@ async def check(account: Account) -> None:
 
 
 def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
-    """A voice's name begins with its language; that of a voice whose name is not known here was the administrator's choice."""
+    """Return whether the voice speaks the language: a voice's name begins with it, and one without is the administrator's choice."""
     voice = next((name for name in (request.voice, account.model) if _VOICE.match(name)), None)
     return voice is None or voice.partition("_")[0] == bare_language(request.language)
 

@@ -166,7 +166,7 @@ async def check(account: Account) -> None:
 
 
 def _is_not_wyoming(request: TranscribeRequest | ListenRequest, account: Account) -> bool:
-    """A Wyoming server takes a language, and answers with the text alone."""
+    """Return False for a Wyoming server, which takes a language and answers with the text alone."""
     return account.origin.scheme != "tcp"
 
 

@@ -257,14 +257,14 @@ async def compare(
         if on_progress is not None:
             on_progress(done, total)
 
-    asked = (_day(start, "start") if start else None, _day(end, "end") if end else None)
+    wanted_days = (_day(start, "start") if start else None, _day(end, "end") if end else None)
     names = {model.id: model.name for model in catalog.by_modality[form.modality].values() if model.provider in ids}
     others = _other_names(catalog, form, ids) - set(names.values())
 
     def is_other(name: str) -> bool:
         return name in others or _SNAPSHOT.sub("", name) in others
 
-    reading = partial(read_bill, files, form, days=asked, is_other=is_other, on_progress=report_progress, columns=named_columns)
+    reading = partial(read_bill, files, form, days=wanted_days, is_other=is_other, on_progress=report_progress, columns=named_columns)
     bill = await trio.to_thread.run_sync(reading)
     days = window(start, end, await reader.recorded_days(form.modality, ids))
     usage = await reader.usage_by_model(*days, form.modality, ids) if days else []

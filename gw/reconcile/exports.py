@@ -54,7 +54,7 @@ def _filled(fields: Fields, *columns: str) -> bool:
 
 
 def _openai_usage(where: str, row: Fields, day: int) -> Charges:
-    """One result of usage, with the members of the API."""
+    """Return one result of usage, with the members of the API."""
     if row.get("model") in (None, ""):
         raise Malformed(f"{where} has no model: ask the usage API with group_by=model, or export by model")
     modality: Modality = "tts" if _filled(row, "characters") else "stt" if _filled(row, "seconds") else "llm"
@@ -171,7 +171,7 @@ def _anthropic_usage(where: str, row: Fields) -> Charges:
 
 
 def _anthropic_costs(where: str, row: Fields) -> Charges:
-    """The console writes a model's title: `Claude Haiku 4.5` is claude-haiku-4-5."""
+    """Yield the charge of a row. The console writes a model's title: `Claude Haiku 4.5` is claude-haiku-4-5."""
     title = model_name(where, "model", row["model"])
     yield Charge(
         model=re.sub(r"(\d{4})-(\d{2})-(\d{2})$", r"\1\2\3", re.sub(r"[ .]+", "-", title.lower())),
@@ -253,7 +253,10 @@ def _elevenlabs_characters(where: str, answer: Fields) -> Charges:
 
 
 def _milliseconds_day(where: str, at: object) -> int:
-    """The time axis is documented in Unix time; the query takes milliseconds, and answers have them."""
+    """Return the day of a point in time.
+
+    The time axis is documented in Unix time; the query takes milliseconds, and answers have them.
+    """
     seconds = number(where, "time", at)
     return int(seconds / 1_000 if seconds > 10**11 else seconds) // 86_400
 

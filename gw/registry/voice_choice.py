@@ -24,11 +24,11 @@ def voice_of(catalog: Catalog, requested: str, model: Model, first: Model) -> st
     for this provider; the requested name, where it is one of this provider's type; the model's `default_voice`; the vendor's
     default.
     """
-    provider, asked = catalog.provider(model.provider), catalog.provider(first.provider)
-    heard = requested or first.default_voice or first.name
-    if voice := _mapped(_entry(catalog, heard, asked), provider):
+    provider, first_provider = catalog.provider(model.provider), catalog.provider(first.provider)
+    name = requested or first.default_voice or first.name
+    if voice := _mapped(_entry(catalog, name, first_provider), provider):
         return voice
-    if requested and _knows(provider, requested, asked):
+    if requested and _knows(provider, requested, first_provider):
         return requested
     return default_voice(catalog, model)
 
@@ -56,10 +56,10 @@ def _mapped(entry: Mapping[str, str], provider: Provider) -> str:
     return entry.get(provider.id) or entry.get(provider.type) or ""
 
 
-def _knows(provider: Provider, voice: str, asked: Provider) -> bool:
+def _knows(provider: Provider, voice: str, first_provider: Provider) -> bool:
     if voice in OPENAI_VOICES:
         return provider.type == "openai" or voice in spec_of(provider.type).openai_voices
-    return provider.type == asked.type
+    return provider.type == first_provider.type
 
 
 # ---------------------------------------------------------------------- gaps in chains

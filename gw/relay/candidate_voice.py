@@ -17,8 +17,8 @@ S = TypeVar("S")
 def voice_for(candidates: Candidates, request: SpeakRequest | SpeakLiveRequest, model: Model) -> str:
     """Return the voice to request, "" for the vendor's own default. Raise CandidateSkipped where a voice is needed."""
     named = candidates.voices.get(model.id)  # by the caller, for this candidate
-    asked = (request.voice, candidates.models[0]) if named is None else (named, model)
-    voice = voice_choice.voice_of(candidates.catalog, asked[0], model, asked[1])
+    requested, requested_of = (request.voice, candidates.models[0]) if named is None else (named, model)
+    voice = voice_choice.voice_of(candidates.catalog, requested, model, requested_of)
     if voice is None:
         known = f"the voice {request.voice!r}" if request.voice else "a request without a voice"
         detail = f"{model.id} has no voice for {known}: set its default_voice, or map the voice in voices"

@@ -42,19 +42,19 @@ class DialOrder(Iterator[Model]):
 
     @property
     def has_next(self) -> bool:
-        """Whether there is a model to dial besides the current one, or the current one again."""
+        """Return whether there is a model to dial besides the current one, or the current one again."""
         return bool(self._waiting or self._again)
 
     @property
     def following(self) -> Model | None:
-        """The model that is dialled next."""
+        """Return the model that is dialled next."""
         if self._waiting:
             return self._waiting[0]
         return self._again[0] if self._again else None
 
     @property
     def has_new(self) -> bool:
-        """Whether there is a model that was not dialled yet."""
+        """Return whether there is a model that was not dialled yet."""
         return bool(self._waiting)
 
     def new(self) -> Iterator[Model]:

@@ -88,7 +88,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     @property
     def audio_s(self) -> float:
-        """Seconds of audio passed on to the caller; 0.0 for a format whose length cannot be read."""
+        """Return the seconds of audio passed on to the caller; 0.0 for a format whose length cannot be read."""
         return self._made.seconds
 
     # ------------------------------------------------------------------ the caller's side

@@ -249,7 +249,7 @@ class SpeakCounter:
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio so far; 0.0 for a format whose length cannot be read."""
+        """Return the seconds of audio so far; 0.0 for a format whose length cannot be read."""
         return self._audio_seconds()
 
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:

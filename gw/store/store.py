@@ -193,7 +193,7 @@ class Store(Reader):
 
     @property
     def accepting(self) -> bool:
-        """False while a record could be lost, because the journal cannot be written."""
+        """Return False while a record could be lost, because the journal cannot be written."""
         return not self._journal.trouble
 
     @property

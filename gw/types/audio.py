@@ -23,12 +23,12 @@ class AudioFormat(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_named_mp3(self) -> bool:
-        """Whether this is MP3 of a certain sample rate or bit rate."""
+        """Return whether this is MP3 of a certain sample rate or bit rate."""
         return self.encoding == "mp3" and bool(self.sample_rate_hz or self.kbit_per_s)
 
     @property
     def bytes_per_second(self) -> int:
-        """Bytes per second of raw samples; 0 for compressed formats, whose duration does not follow from their size."""
+        """Return the bytes per second of raw samples; 0 for compressed formats, whose duration does not follow from their size."""
         return _BYTES_PER_SAMPLE.get(self.encoding, 0) * self.sample_rate_hz * self.channels
 
     def seconds(self, n_bytes: int) -> float:

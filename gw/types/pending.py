@@ -22,5 +22,5 @@ READY: Final = _Ready()
 
 
 async def pending_error(error: BaseException) -> None:
-    """A remainder that raises `error`: for callbacks that must not raise themselves."""
+    """Return a remainder that raises `error`: for callbacks that must not raise themselves."""
     raise error

@@ -57,11 +57,11 @@ class _Settings:
 
     @property
     def _common_needs(self) -> list[str]:
-        asked = (
+        settings = (
             (REDACT, self.redact), (NO_STORE, self.no_store), (PROFANITY_FILTER, self.profanity_filter),
             (DIARIZE, self.diarize), (LANGUAGE, self.language), (KEYTERMS, self.keyterms), (PROMPT, self.prompt),
         )  # fmt: skip
-        return [name for name, value in asked if value]
+        return [name for name, value in settings if value]
 
 
 @attrs.frozen(kw_only=True)
@@ -78,7 +78,7 @@ class TranscribeRequest(_Settings):
     timestamps: frozenset[str] = frozenset()
     """`word`, `segment`: times to ask for where the vendor has them."""
     timestamps_required: frozenset[str] = frozenset()
-    """Those of `timestamps` that the caller has asked for; the others its dialect has by default."""
+    """Those of `timestamps` that the caller named; the others are its dialect's default."""
     stream: bool = False
     fields: tuple[tuple[str, str], ...] = ()
     task: str = "transcribe"

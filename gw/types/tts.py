@@ -36,10 +36,10 @@ class _Settings:
     @property
     def wishes(self) -> tuple[str, ...]:
         """Names of the settings that the record names if the vendor does without them."""
-        asked = (
+        settings = (
             (SPEED, self.speed is not None), (INSTRUCTIONS, self.instructions), (WORD_TIMESTAMPS, self.want_timings),
         )  # fmt: skip
-        return (*(name for name, value in asked if value), *self.ignorable)
+        return (*(name for name, value in settings if value), *self.ignorable)
 
 
 @attrs.frozen(kw_only=True)

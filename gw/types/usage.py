@@ -242,7 +242,7 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
 
     @property
     def parts(self) -> list[AttemptRecord]:
-        """The attempts with a part of their own in the cost; empty where all of it is the one vendor's."""
+        """Return the attempts with a part of their own in the cost; empty where all of it is the one vendor's."""
         return [attempt for attempt in self.attempts if attempt.pricing_source] if len(self.attempts) > 1 else []
 
 

@@ -113,7 +113,7 @@ def host_allowed(settings: Settings, host: str) -> bool:
 
 
 _ANY_ADDRESS = ("0.0.0.0", "::")
-"""Addresses that clients connect to as this machine, when they were told what a server was bound to."""
+"""Addresses that clients connect to as this machine, when they use the address that a server is bound to."""
 
 
 def _listed(host: str, allowed: Iterable[str]) -> bool:

@@ -156,7 +156,7 @@ async def open_in_process(
     """Open the configured database in this process and yield its control plane, with every right.
 
     `read_only` leaves the database as it is, and shows the configuration alone where there is no database yet. `learn` is
-    told every secret that must not get into a log. Raises ConfigError, DatabaseLocked, StoreUnavailable.
+    called with every secret that must not get into a log. Raises ConfigError, DatabaseLocked, StoreUnavailable.
     """
     from gw.gateway import open_gateway
 

@@ -42,7 +42,7 @@ class Refused(Exception):
 
     @property
     def headers(self) -> Headers:
-        """All but content-length and connection."""
+        """Return all but content-length and connection."""
         headers = [(b"content-type", b"application/json"), (b"x-request-id", self.request_id.encode()), *self._headers]
         if "retry_after_s" in self.facts:
             headers.append((b"retry-after", b"%d" % self.facts["retry_after_s"]))

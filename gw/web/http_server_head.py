@@ -96,7 +96,7 @@ class Head:
 
     @property
     def target(self) -> str:
-        """The path and query as they were sent."""
+        """Return the path and query as they were sent."""
         target = self.raw_path + b"?" + self.query if self.query else self.raw_path
         return target.decode("latin-1")
 
@@ -211,7 +211,7 @@ class BodyFraming:
 
     @property
     def left(self) -> int | None:
-        """The number of bytes still to come; None while that is unknown (chunks)."""
+        """Return the number of bytes still to come; None while that is unknown (chunks)."""
         return 0 if self.done else None if self.chunked else self._left
 
     def take(self, buffer: bytearray) -> bytes:

@@ -110,7 +110,7 @@ class Listener:
                 connections.start_soon(self._connection, sock)
 
     async def _connection(self, sock: socket.socket) -> None:
-        """The outermost function of a connection: nothing leaves it but cancellation."""
+        """Run one connection, as its outermost function: nothing leaves it but cancellation."""
         self._open += 1
         try:
             _configure(sock)

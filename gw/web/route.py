@@ -98,7 +98,7 @@ class Request(msgspec.Struct):
 
     @property
     def actor(self) -> Actor:
-        """The author of a change, for the audit log. `x-gw-source` is the caller's own statement and gives no right."""
+        """Return the author of a change, for the audit log. `x-gw-source` is the caller's own statement and gives no right."""
         principal = caller(self.gateway, self.scope, self.gateway.clock.now())
         claim = self.header(b"x-gw-source")
         source: ActorSource = "mcp" if claim == "mcp" else "cli" if claim == "cli" else "api"

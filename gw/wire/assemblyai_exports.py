@@ -145,9 +145,9 @@ def _bare(text: str) -> str:
     return _NO_LETTER.sub("", text).lower()
 
 
-def _search(done: Exported, asked: str) -> dict[str, Any]:
+def _search(done: Exported, words: str) -> dict[str, Any]:
     """Find words, and phrases of several, without regard to case and punctuation."""
-    phrases = [phrase for phrase in (part.strip() for part in asked.split(",")) if phrase]
+    phrases = [phrase for phrase in (part.strip() for part in words.split(",")) if phrase]
     if not phrases:
         raise ClientProtocolError(what="name the words to search for, separated by commas", param="words")
     spoken = _words(done)

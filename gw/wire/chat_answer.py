@@ -44,7 +44,7 @@ class CollectedChoice:
 
     @property
     def tool_calls(self) -> list[ToolCallPiece]:
-        """The complete calls, by index."""
+        """Return the complete calls, by index."""
         return [join_pieces(pieces) for _, pieces in sorted(self._pieces.items())]
 
     @property
@@ -74,7 +74,7 @@ class CollectedAnswer:
 
     @property
     def first(self) -> CollectedChoice:
-        """The first choice, the only one in most dialects; an empty one if there is none."""
+        """Return the first choice, the only one in most dialects; an empty one if there is none."""
         return self.choices.get(0) or CollectedChoice()
 
     def _add(self, delta: Delta) -> None:

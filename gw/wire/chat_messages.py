@@ -132,7 +132,7 @@ class ChatFields(msgspec.Struct, gc=False):
 
     @property
     def wants_json(self) -> bool:
-        """Whether the answer must be a JSON object of any schema."""
+        """Return whether the answer must be a JSON object of any schema."""
         return self.response_format is not None and self.response_format.type == "json_object"
 
 

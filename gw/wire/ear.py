@@ -161,7 +161,7 @@ class Ear:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that was heard and not forgotten is among `sounds`."""
+        """Return whether all that was heard and not forgotten is among `sounds`."""
         return self.hears and len(self.sounds) < _MAX_SOUNDS
 
     def speech_between(self, from_s: float, until_s: float = math.inf) -> float:

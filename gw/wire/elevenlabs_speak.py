@@ -86,7 +86,7 @@ _ENGLISH_ONLY = ("eleven_flash_v2", "eleven_turbo_v2", "eleven_monolingual_v1")
 
 
 def speaks(language: str | None, model: str) -> bool:
-    """Return whether a model speaks this language: told of it, or by the text alone as multilingual models do."""
+    """Return whether a model speaks this language. Multilingual models recognise it by the text, without a setting."""
     return model not in _ENGLISH_ONLY or (language or "").partition("-")[0].lower() == "en"
 
 

@@ -70,12 +70,12 @@ class _Frame(msgspec.Struct, gc=False):
 
     @property
     def fallback_models(self) -> tuple[str, ...]:
-        """The models that the client itself names next."""
+        """Return the models that the client itself names next."""
         return tuple(entry.model or "" for entry in self._fallbacks)
 
     @property
     def fallback_voices(self) -> tuple[str, ...]:
-        """The voice of each of these models, "" where the client names none."""
+        """Return the voice of each of these models, "" where the client names none."""
         return tuple(entry.voice or "" for entry in self._fallbacks)
 
     @property

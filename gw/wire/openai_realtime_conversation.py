@@ -155,12 +155,12 @@ class RealtimeSession(EventFrames):
 
     @property
     def turns(self) -> Members:
-        """The settings of turn detection; {} = the client commits turns."""
+        """Return the settings of turn detection; {} = the client commits turns."""
         return self.settings["audio"]["input"]["turn_detection"] or {}
 
     @property
     def transcription(self) -> Members | None:
-        """The settings of transcription; None = the client wants no events about it."""
+        """Return the settings of transcription; None = the client wants no events about it."""
         transcription: Members | None = self.settings["audio"]["input"]["transcription"]
         return transcription
 

@@ -97,13 +97,13 @@ def parse_request(
     request = decode_request(_REQUEST, body)
     _check(request)
     translator = _Translator()
-    asked = _items(request.input)
-    items = [_referred(item, earlier) for item in asked]
+    given = _items(request.input)
+    items = [_referred(item, earlier) for item in given]
     before = earlier(request.previous_response_id) if request.previous_response_id else None
     if before is not None:
         items = [*before, *items]
         del members["previous_response_id"]
-    if items != asked:
+    if items != given:
         members["input"] = msgspec.Raw(msgspec.json.encode(items))
         body = msgspec.json.encode(members)
     if request.previous_response_id and before is None:

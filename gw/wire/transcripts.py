@@ -64,7 +64,7 @@ def logprob_of(confidence: float | None) -> float | None:
 
 
 def confidence_from(logprob: float | None) -> float | None:
-    """Return the logarithm of a probability as a confidence; None for a value that is none."""
+    """Return the logarithm of a probability as a confidence; None for a positive value, which is no logarithm of a probability."""
     return math.exp(logprob) if logprob is not None and logprob <= 0 else None
 
 

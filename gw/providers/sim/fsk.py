@@ -265,7 +265,7 @@ class _Frame:
 
     @property
     def valid(self) -> bool:
-        """Whether the checksum of header and text agrees."""
+        """Return whether the checksum of header and text agrees."""
         body = bytes(self.data[:2] + self.data[_HEADER_BYTES:-_TRAILER_BYTES])
         return crc_hqx(body, 0xFFFF) == int.from_bytes(self.data[-_TRAILER_BYTES:], "big")
 
