@@ -175,6 +175,9 @@ def groq_cases() -> Iterator[Case]:
         yield Case(reply, "/v1/chat/completions", body, 75_300, ("executed_tools",))
 
 
+SCRIBE = Fraction(220_000_000, 3_600)  # 0.22 USD an hour
+
+
 def form(model: str, seconds: float, **fields: str) -> tuple[bytes, dict[str, str]]:
     pcm = bytes(round(seconds * 16_000) * 2)
     parts = [
@@ -199,7 +202,7 @@ def recording_cases() -> Iterator[Case]:
     tokens = {"type": "tokens", "input_tokens": 80, "output_tokens": 9, "total_tokens": 89}
     tokens["input_token_details"] = {"audio_tokens": 70, "text_tokens": 10}
     yield Case(billing.openai_transcript(tokens), "/v1/audio/transcriptions", body, 80 * 2_500 + 9 * 10_000, (), headers)
-    second = {"": Fraction(71_670), "diarize": Fraction("33333.333"), "multi": Fraction(15_000)}
+    second = {"": Fraction(4_300_000, 60), "diarize": Fraction(2_000_000, 60), "multi": Fraction(900_000, 60)}
     options: tuple[tuple[str, Fraction, tuple[str, ...]], ...] = (
         ("", second[""], ()),
         ("&smart_format=true&punctuate=true", second[""], ()),
@@ -217,19 +220,19 @@ def recording_cases() -> Iterator[Case]:
         yield Case(reply, f"/v1/listen?model=deepgram/nova-3{query}", bytes(3_200), nano, marks, headers)
     reply = billing.deepgram_transcript(3.0)
     nova_2 = "/v1/listen?model=deepgram/nova-2&diarize=true"
-    yield Case(reply, nova_2, bytes(3_200), 71_670 * 3, ("diarize",), {"content_type": "audio/wav"})
-    scribe: tuple[tuple[dict[str, str], int, tuple[str, ...]], ...] = (
-        ({}, 61_100, ()),
-        ({"diarize": "true"}, 61_100, ()),
-        ({"keyterms": "gateway"}, 61_100 + 12_220, ()),
-        ({"entity_detection": "all", "keyterms": "gateway"}, 61_100 + 12_220 + 18_330, ()),
-        ({"detect_speaker_roles": "true", "diarize": "true"}, 61_100 + 6_110, ()),
-        ({"entity_redaction": "pii"}, 61_100, ("redact",)),
+    yield Case(reply, nova_2, bytes(3_200), Fraction(4_300_000, 60) * 3, ("diarize",), {"content_type": "audio/wav"})
+    scribe: tuple[tuple[dict[str, str], Fraction, tuple[str, ...]], ...] = (
+        ({}, SCRIBE, ()),
+        ({"diarize": "true"}, SCRIBE, ()),
+        ({"keyterms": "gateway"}, SCRIBE * Fraction("1.2"), ()),
+        ({"entity_detection": "all", "keyterms": "gateway"}, SCRIBE * Fraction("1.5"), ()),
+        ({"detect_speaker_roles": "true", "diarize": "true"}, SCRIBE * Fraction("1.1"), ()),
+        ({"entity_redaction": "pii"}, SCRIBE, ("redact",)),
     )
     for (fields, rate, marks), channels in product(scribe, (1, 3)):
         body, headers = form("elevenlabs/scribe_v2", 1.0, **fields)
         reply = billing.elevenlabs_transcript(33.25, channels)
-        yield Case(reply, "/v1/speech-to-text", body, Fraction(rate * 3325 * channels, 100), marks, headers)
+        yield Case(reply, "/v1/speech-to-text", body, rate * Fraction("33.25") * channels, marks, headers)
 
 
 def many_keyterms_cases() -> Iterator[Case]:
@@ -240,10 +243,10 @@ def many_keyterms_cases() -> Iterator[Case]:
             b'--b\r\ncontent-disposition: form-data; name="keyterms"\r\n\r\nword%d\r\n' % n for n in range(terms)
         )
         reply = billing.elevenlabs_transcript(seconds)
-        yield Case(reply, "/v1/speech-to-text", more + body, billed_s * (61_100 + 12_220), (), headers)
+        yield Case(reply, "/v1/speech-to-text", more + body, billed_s * SCRIBE * Fraction("1.2"), (), headers)
     body, headers = form("elevenlabs/scribe_v2", 1.0, transcript_edit="Remove names.")
     reply = billing.elevenlabs_transcript(4.0)
-    yield Case(reply, "/v1/speech-to-text", body, 4 * 61_100, ("transcript_edit",), headers)
+    yield Case(reply, "/v1/speech-to-text", body, 4 * SCRIBE, ("transcript_edit",), headers)
 
 
 def speech_cases() -> Iterator[Case]:

@@ -67,9 +67,9 @@ models:
 """
 
 
-# Nano-USD per second of a live session of nova-3, and of the options on top of it.
-LIVE = {"": 80_000, "language=multi": 16_670, "redact=pii": 33_330, "keyterm=gateway": 21_670}
-LIVE |= {"detect_entities=true": 28_330, "diarize=true": 33_330}
+# Nano-USD per minute of a live session of nova-3, and of the options on top of it.
+LIVE = {"": 4_800_000, "language=multi": 1_000_000, "redact=pii": 2_000_000, "keyterm=gateway": 1_300_000}
+LIVE |= {"detect_entities=true": 1_700_000, "diarize=true": 2_000_000}
 SESSIONS = (
     ("",), ("", "keyterm=gateway"), ("", "diarize=true"), ("", "redact=pii"), ("", "detect_entities=true"),
     ("", "language=multi"), ("", "language=multi", "keyterm=gateway", "diarize=true"), tuple(LIVE),
@@ -153,7 +153,7 @@ async def test_400_requests_cost_what_the_vendors_bill(tmp_path, mock_clock):
             requests += 1
         for options in SESSIONS:
             request_id = await setup.listen("&".join(option for option in options if option), 2.5)
-            nano = Fraction(5, 2) * sum(LIVE[option] for option in options)
+            nano = Fraction(5, 2) / 60 * sum(LIVE[option] for option in options)
             total += check(await setup.record(request_id), nano, ())
             requests += 1
         for fields, rate in (({}, 15), ({"speaker_labels": True}, 17)):  # cents an hour
