@@ -145,6 +145,10 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(name="list_models", operation="list_models", title="Models"),
     McpTool(name="register_model", operation="create_model", title="Add a model"),
     McpTool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
+    McpTool(
+        name="list_voices", operation="list_voices", title="Voices",
+        more="Where `skipped` is true, a fallback to that model does not happen for such requests.",
+    ),
     McpTool(name="list_projects", operation="list_projects", title="Projects"),
     McpTool(name="get_project", operation="get_project", title="One project"),
     McpTool(name="create_project", operation="create_project", title="Add a project"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from gw.admin import fallbacks, keys, listings, models, projects, providers
+from gw.admin import fallbacks, keys, listings, models, projects, providers, voice_list
 from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
 from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
@@ -56,6 +56,11 @@ ENTITIES = (
         "DELETE", "/v1/models/{model_id}", "delete_model", "Delete a model.",
         lambda r: models.delete(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor),
         query=(_CONFIRM,), answers=(models.ModelPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _models(
+        "GET", "/v1/tts/voices", "list_voices", "The voices of every model that speaks, and the gaps in fallback chains.",
+        lambda r: voice_list.voices(r.catalog), answers=(voice_list.Voices,),
+        notes="`/v1/voices` lists the same aliases in the protocol of ElevenLabs.",
     ),
     _projects(
         "GET", "/v1/projects", "list_projects", "All projects, with today's cost and requests.",

@@ -65,6 +65,7 @@ def conforms(answer, operation_id: str) -> bool:
 
 READS = {
     "front": "/", "health": "/health", "ready": "/ready", "status": "/v1/status", "list_models": "/v1/models",
+    "list_voices": "/v1/tts/voices",
     "get_model": "/v1/models/sim/echo", "costs": "/v1/costs", "latency": "/v1/latency", "logs": "/v1/logs",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",

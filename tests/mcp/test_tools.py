@@ -23,7 +23,7 @@ CONTRACT = {
     *("list_models", "register_model", "delete_model", "list_projects", "get_project"),
     *("create_project", "delete_project", "get_overview", "get_request", "get_turn"),
     *("get_audit_log", "update_provider", "update_project", "set_fallback_chain", "simulate_route"),
-    *("run_reconcile",),
+    *("run_reconcile", "list_voices"),
 }
 KEY = "sk-canary-0123456789"
 
@@ -91,6 +91,8 @@ async def test_reports(mcp_gateway, transport):
         assert (await good(session, "get_logs", modality="tts"))["count"] == 0
         assert (await good(session, "get_request", record_id="r1"))["cost_usd"] == 0.002
         await good(session, "get_turn", turn_id="t1")
+        tone = {"voice": "", "model": "sim/tone", "vendor_voice": "", "source": "vendor"}
+        assert tone in (await good(session, "list_voices"))["voices"]
         assert (await good(session, "get_audit_log"))["items"] == []
 
 
