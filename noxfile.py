@@ -7,6 +7,7 @@ pyproject.toml allows instead, to learn early what the next lock would break.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -72,8 +73,9 @@ def lint(session: nox.Session) -> None:
         "ASYNC124",  # views, ASGI functions and protocols must be async, whether they wait or not
         "ASYNC128",  # does not see a task_status that is handed on
     ]
-    modules = [str(module) for module in sorted(Path("gw").rglob("*.py"))]
-    # It reads one module after another, some 100 s for all: one process per core reads every nth module.
+    # It takes some 0.4 s a module: modules without a word of trio are left out, and one process per core reads every nth.
+    concurrent = re.compile(r"\b(async|await|trio)\b")
+    modules = [str(module) for module in sorted(Path("gw").rglob("*.py")) if concurrent.search(module.read_text(encoding="utf-8"))]
     cores = min(os.cpu_count() or 1, len(modules))
     with ThreadPoolExecutor(cores) as pool:
         parts = [pool.submit(session.run, "flake8-async", f"--disable={','.join(off)}", *modules[n::cores]) for n in range(cores)]
