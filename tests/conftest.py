@@ -1,4 +1,4 @@
-"""Virtual time for tests whose fixtures ask for it."""
+"""What all tests share: virtual time where a fixture chooses it, and no time limit for generated examples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("gw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("gw")  # a busy machine is no failure; how long things take is measured in bench/
 
 
 def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
