@@ -134,10 +134,7 @@ def anthropic_cases() -> Iterator[Case]:
                 marks.append("region us")
             else:
                 cost *= Fraction(11, 10)
-        if searches and model == "claude-haiku-4-5":
-            marks.append("searches")
-        elif searches:
-            cost += searches * SEARCH
+        cost += searches * SEARCH
         usage = billing.anthropic_usage(
             uncached, 30, read=40, five_minutes=short, hour=hour, searches=searches, geo=geo
         )

@@ -6,28 +6,17 @@ nano-dollar; where the vendor publishes no rate for something that the request u
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
-import attrs
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gw.net.http1 import Origin
-from gw.net.ws import WsClosed, open_ws
-from gw.store.writer import GATHER_S
 from gw.types.audio import PCM_16K
 from gw.wire import wav
 from tests.contract.money_cases import Case, cases, chat
-from tests.fakes.running import Running, open_running
-from tests.fakes.serve import serve_asgi
-from tests.fakes.temporary_gateway import SetClock
+from tests.contract.money_setup import Setup, open_setup, rounded
 from tests.fakes.vendors import billing
-from tests.fakes.vendors.assemblyai import FakeAssemblyAI
-from tests.fakes.vendors.billing import BillingVendor
-from tests.fakes.vendors.deepgram import FakeDeepgram
 
 YAML = """
 providers:
@@ -76,61 +65,6 @@ SESSIONS = (
 )  # fmt: skip
 
 
-@attrs.frozen
-class Setup:
-    running: Running
-    bills: BillingVendor
-    jump: Any
-    """Advances trio's clock."""
-
-    async def record(self, request_id: str) -> Any:
-        self.jump(GATHER_S)
-        answer = await self.running.get(f"/v1/requests/{request_id}")
-        assert answer.status == 200, answer.body
-        return answer.json
-
-    async def send(self, case: Case) -> Any:
-        if case.reply is not None:
-            self.bills.reply = case.reply
-        answer = await self.running.ask("POST", case.path, case.body, **case.headers)
-        assert answer.status == 200, (case.path, case.body, answer.body)
-        return answer
-
-    async def listen(self, query: str, seconds: float) -> str:
-        """Hold a live session over so much silence, and return its request id."""
-        target = f"/v1/listen?model=live/nova-3&encoding=linear16&sample_rate=16000&{query}".encode()
-        async with open_ws("client", Origin.parse(self.running.url), target, headers=[]) as ws:
-            for _ in range(round(seconds * 10)):
-                await ws.send(bytes(3_200))
-            await ws.send('{"type":"CloseStream"}')
-            with trio.fail_after(10):
-                with suppress(WsClosed):
-                    while True:
-                        await ws.receive()
-        return await self.newest("live/nova-3")
-
-    async def newest(self, model: str) -> str:
-        self.jump(GATHER_S)
-        [line] = (await self.running.get(f"/v1/logs?limit=1&model={model}")).json
-        return str(line["id"])
-
-
-@asynccontextmanager
-async def open_setup(tmp_path: Any, mock_clock: Any) -> Any:
-    bills, deepgram, assemblyai = BillingVendor(), FakeDeepgram(), FakeAssemblyAI()
-    apps = {"bills": bills, "deepgram": deepgram, "assemblyai": assemblyai}
-    async with trio.open_nursery() as nursery:
-        places = {name: await nursery.start(partial(serve_asgi, app)) for name, app in apps.items()}
-        async with open_running(tmp_path, YAML.format(**places), SetClock()) as running:
-            yield Setup(running, bills, mock_clock.jump)
-        nursery.cancel_scope.cancel()
-
-
-def rounded(nano: Fraction | int) -> int:
-    """Round half up, once."""
-    return int(Fraction(nano) + Fraction(1, 2))
-
-
 def check(record: Any, nano: Fraction | int | None, marks: tuple[str, ...]) -> int:
     """Compare a record with the vendor's bill; return its cost in nano-USD."""
     source, what = record["pricing_source"], record["model_id"]
@@ -144,7 +78,7 @@ def check(record: Any, nano: Fraction | int | None, marks: tuple[str, ...]) -> i
 
 async def test_400_requests_cost_what_the_vendors_bill(tmp_path, mock_clock):
     total, marked, requests = 0, 0, 0
-    async with open_setup(tmp_path, mock_clock) as setup:
+    async with open_setup(tmp_path, mock_clock, YAML) as setup:
         for case in cases():
             answer = await setup.send(case)
             record = await setup.record(answer.headers["x-request-id"])
@@ -187,7 +121,7 @@ async def transcribed(setup: Setup, body: dict[str, Any]) -> str:
 
 
 async def test_the_vendors_own_figure_is_kept_and_passed_on(tmp_path, mock_clock):
-    async with open_setup(tmp_path, mock_clock) as setup:
+    async with open_setup(tmp_path, mock_clock, YAML) as setup:
         setup.bills.reply = billing.speech("character-cost", 6)
         path = "/v1/text-to-speech/v/stream?output_format=mp3_44100_128"
         answer = await setup.running.ask("POST", path, {"text": "Hello there.", "model_id": "elevenlabs/eleven_flash_v2_5"})
@@ -207,7 +141,7 @@ async def test_the_vendors_own_figure_is_kept_and_passed_on(tmp_path, mock_clock
 
 
 async def test_what_a_record_says_of_the_dimensions(tmp_path, mock_clock):
-    async with open_setup(tmp_path, mock_clock) as setup:
+    async with open_setup(tmp_path, mock_clock, YAML) as setup:
         usage = billing.anthropic_usage(1_000, 10, five_minutes=30, hour=70, searches=3, geo="us")
         body = chat("anthropic/claude-sonnet-4-6", max_tokens=100)
         reply = billing.anthropic_messages(usage, stream=False)
