@@ -24,16 +24,17 @@ import attrs
 import structlog
 import trio
 
-from gw.errors import CandidateSkipped, PluginMissing, ProviderError, UpstreamCut
+from gw.errors import ProviderError, UpstreamCut
 from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.held_end import HeldEnd
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
-from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, note_ignored, wait_for_provider
+from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, note_ignored, skipped, wait_for_provider
 from gw.relay.live_session import Fail, LiveSession
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
@@ -70,6 +71,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self._flush_offset = 0  # end of the audio that was to be final at once
         self._frames: list[str] = []  # the caller's control frames, for a provider that follows
         self._doubtful = ""  # the last final transcript, if it may cover audio that is sent again
+        self._held = HeldEnd()
         self._caller_is_slow = False  # delivering events takes long: then the provider's silence is not its fault
 
     # ------------------------------------------------------------------ the caller's side
@@ -166,6 +168,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     async def flush(self) -> None:
         """Make all audio until now final at once; before a provider is live, as soon as one has it."""
         self._flush_offset = self.replay.end
+        await self._pass_on_held_end()
         if self._current is not None and self._current.live:
             self._current.clock.flush(trio.current_time())
         await self._forward(lambda session: session.flush())
@@ -208,7 +211,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             fmt = format_for(source, spec)
             convert.converter(source, fmt)
         except CannotConvert as error:
-            raise _skipped(error, account.provider_id) from None
+            raise skipped(error, account.provider_id) from None
         return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
@@ -222,7 +225,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             try:
                 await self.audio.decode()
             except CannotConvert as error:
-                raise _skipped(error, attempt.call.provider.id) from None
+                raise skipped(error, attempt.call.provider.id) from None
         if not attempt.as_container:
             attempt.start(self.audio, again=len(self.attempts) > 1)
             attempt.join = WordJoin(self._doubtful) if self._doubtful else None
@@ -244,7 +247,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if not events:
             attempt.clock.alive(trio.current_time())
             return None
-        attempt.last_event_at = trio.current_time()
+        attempt.last_event_at, flushed = trio.current_time(), attempt.clock.is_probed
         attempt.note_events(events, self.audio)
         self._note_answered(attempt)
         if not attempt.times.is_same:
@@ -264,6 +267,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             elif isinstance(event, ListenEnd):
                 attempt.ended = True
                 attempt.reported = event.usage
+        end_s = attempt.clock.pace.utterance_end_s
+        events = self._held.passed_on(events, flushed=flushed, quiet_s=self._quiet_s, after_s=end_s)
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         return self._emit(events) if events else None
@@ -319,7 +324,9 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             suspected = error is not None and not suspected
             if not suspected and attempt.clock.should_flush(now, self._quiet_s):
                 attempt.clock.probe(now)
-                nursery.start_soon(self._forward, ListenSession.flush)
+                nursery.start_soon(self._forward, lambda session: session.flush())
+            if not self._held.wait_s(self._quiet_s) and not self._caller_is_slow:
+                await self._pass_on_held_end()
             with trio.move_on_at(now + LOOK_AGAIN_S if suspected else self._look_again_at(attempt, now)):
                 await attempt.failed.wait()
         assert attempt.error is not None
@@ -329,7 +336,12 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if self._caller_is_slow:
             return now + self._silence_s
         at = attempt.clock.look_again_at(now, self._quiet_s)
+        at = min(at, now + self._held.wait_s(self._quiet_s))
         return max(now + LOOK_AGAIN_S, min(at, attempt.sending_since + self._silence_s))
+
+    async def _pass_on_held_end(self) -> None:
+        if (end := self._held.taken()) and (pending := self._emit(end)) is not None:
+            await pending
 
     @property
     def _quiet_s(self) -> float:
@@ -383,9 +395,3 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             until = min([other.start_offset for other in later], default=replay.start)
             reached_s = replay.seconds(attempt.sent_bytes(until)) if length is None else 0.0
         return Usage(audio_seconds=sent_s, source=source), Usage(audio_seconds=reached_s)
-
-
-def _skipped(error: CannotConvert, provider: str) -> ProviderError:
-    if error.extra:  # an extra would make the provider usable
-        return PluginMissing(provider=provider, module="av", extra=error.extra)
-    return CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
-from gw.errors import ProviderError
+from gw.errors import CandidateSkipped, PluginMissing, ProviderError
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
@@ -22,6 +22,7 @@ from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
 from gw.wire import convert
+from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
 
@@ -168,3 +169,8 @@ def note_ignored(attempt: Attempt, frames: Sequence[str]) -> None:
     """Note the control frames of another dialect that the provider is not sent, such as a change of settings."""
     names = dict.fromkeys((*attempt.ignored_settings, *(type_or(frame, "control frame") for frame in frames)))
     attempt.ignored_settings = tuple(name for name in names if name != "KeepAlive")[:_MAX_IGNORED]
+
+def skipped(error: CannotConvert, provider: str) -> ProviderError:
+    if error.extra:  # an extra would make the provider usable
+        return PluginMissing(provider=provider, module="av", extra=error.extra)
+    return CandidateSkipped(provider=provider, reason="missing_ability", detail=str(error))

@@ -151,7 +151,11 @@ class ListenPace(msgspec.Struct, frozen=True, kw_only=True):
     has_times: bool = True
     """Whether its final transcripts say which audio they cover; if not, they end with the audio sent before they come."""
     ends_on_flush: bool = False
-    """Whether a flush in a pause makes an interim transcript final, and changes nothing else."""
+    """Whether a flush in a pause makes an interim transcript final, and changes nothing else but the end of the utterance."""
+    flush_is_seen: bool = False
+    """Whether the caller gets the vendor's own frames, and so would see that end too early."""
+    utterance_end_s: float = 0.0
+    """Silence after which the end of an utterance is passed on that a flush brought about before."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):

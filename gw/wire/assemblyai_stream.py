@@ -61,6 +61,7 @@ _SHORTEST_MS, _LONGEST_S = 50, 1
 _TURN_SILENCE_MS = {False: (400, 1_280), True: (100, 1_000)}
 """Silence after which a turn may end, and ends at the latest; True: for Universal-3 models, which answer in pauses."""
 _PARTIALS_S, _WITHOUT_PARTIALS_S = 4.5, 10.0  # those models send partial results every three seconds of speech, or never
+_OFTEN_S = 2.5  # the others send them for every word
 _COMMON = frozenset({"speech_model", "encoding", "sample_rate"})  # settings that a request has in common terms
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
 """Close codes after which another vendor may do better: keys, money, too many sessions, the vendor's own failure."""
@@ -126,12 +127,13 @@ def pace_of(request: ListenRequest, model: str) -> ListenPace:
     endpoint_s = max(shortest_ms, _milliseconds(own, "max_turn_silence", longest_ms)) / 1000
     if request.redact or own.get("redact_pii", "").lower() == "true":  # then it sends finished turns only
         return ListenPace(pause_s=endpoint_s, endpoint_s=endpoint_s, running_s=_WITHOUT_PARTIALS_S)
-    if not by_pauses:
-        return ListenPace(endpoint_s=endpoint_s)
     rarely = request.diarize or own.get("continuous_partials", "").lower() == "false"
+    seldom_s = _WITHOUT_PARTIALS_S if rarely else _PARTIALS_S
     return ListenPace(
-        pause_s=shortest_ms / 1000, endpoint_s=endpoint_s, running_s=_WITHOUT_PARTIALS_S if rarely else _PARTIALS_S
-    )
+        pause_s=shortest_ms / 1000 if by_pauses else 0.0, endpoint_s=endpoint_s,
+        running_s=seldom_s if by_pauses else _OFTEN_S, ends_on_flush=True,
+        flush_is_seen=request.dialect == "assemblyai", utterance_end_s=endpoint_s
+    )  # fmt: skip
 
 
 def _milliseconds(own: Mapping[str, str], name: str, default: int) -> int:

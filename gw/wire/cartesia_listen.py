@@ -74,6 +74,7 @@ _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
 _USUAL_TIMEOUT_MS = 5_600  # the vendor's default
 _MAX_SILENCE_S = 2.0  # of ink-whisper within an utterance, unless the request says another
 _WITHOUT_INTERIMS_S = 10.0
+_CERTAIN_END_S = 1.2  # silence after which a turn has probably ended, where nobody has set one
 FLUSH_S = 1.0
 """Silence sent to end a turn, for which the vendor has no command; the longest silence is made shorter before."""
 _SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
@@ -216,7 +217,9 @@ def pace_of(request: ListenRequest, model: str, *, turns: bool) -> ListenPace:
     own = dict(request.options) if _is_same(request, turns=turns) else {}
     wanted_ms = request.endpointing_ms
     if turns:
-        return ListenPace(endpoint_s=_timeout_ms(request) / 1000, has_times=False, ends_on_flush=True)
+        timeout_s = _timeout_ms(request) / 1000
+        end_s = min(timeout_s, _CERTAIN_END_S) if timeout_s == _USUAL_TIMEOUT_MS / 1000 else timeout_s
+        return ListenPace(endpoint_s=timeout_s, has_times=False, ends_on_flush=True, utterance_end_s=end_s)
     if finds_turns(model):  # it waits for `finalize`
         return ListenPace(pause_s=math.inf, endpoint_s=math.inf, running_s=math.inf)
     silence_s = _MAX_SILENCE_S if wanted_ms is None else wanted_ms / 1000

@@ -53,6 +53,7 @@ _ENDPOINT_S, _ENTITY_S = 0.01, 3.0
 """Silence that ends an utterance by default, and after which a number that may go on becomes final (vendor's pages on
 endpointing, and on smart formatting, April 2025)."""
 _MAY_WAIT_S = 0.2  # for the interim result of such a number: most of them come within the time for a final
+_SOON_S = 0.3  # a pause that a flush of ours never makes shorter
 _INTERIM_S = 1.0  # interim results come about every second of audio (vendor's page on them)
 _RUNNING_S, _WITHOUT_INTERIMS_S = 2.5, 10.0
 
@@ -138,7 +139,11 @@ def pace_of(request: ListenRequest) -> ListenPace:
     if own is not None and not request.interim_results:
         return ListenPace(pause_s=final_s, endpoint_s=final_s, running_s=_WITHOUT_INTERIMS_S)
     pause_s = min(endpoint_s, _INTERIM_S) + (_MAY_WAIT_S if may_wait else 0.0)
-    return ListenPace(pause_s=pause_s, endpoint_s=final_s, running_s=_RUNNING_S)
+    seen = own is not None and endpoint_s > _SOON_S
+    return ListenPace(
+        pause_s=pause_s, endpoint_s=final_s, running_s=_RUNNING_S, ends_on_flush=True, flush_is_seen=seen,
+        utterance_end_s=endpoint_s
+    )  # fmt: skip
 
 
 def by_turns(request: ListenRequest) -> bool:

@@ -120,7 +120,11 @@ def pace_of(request: ListenRequest) -> ListenPace:
             silence_s = _VAD_SILENCE_S if request.endpointing_ms is None else max(0.3, request.endpointing_ms / 1000)
             with suppress(ValueError):
                 silence_s = seconds(float(own.get("vad_silence_threshold_secs", ""))) or silence_s
-            return ListenPace(endpoint_s=min(3.0, silence_s), has_times=_wants_times(request), ends_on_flush=True)
+            silence_s = min(3.0, silence_s)
+            return ListenPace(
+                endpoint_s=silence_s, has_times=_wants_times(request), ends_on_flush=True,
+                flush_is_seen=request.dialect == "elevenlabs", utterance_end_s=silence_s
+            )  # fmt: skip
         case "manual":
             return ListenPace(endpoint_s=math.inf, has_times=_wants_times(request))
     return ListenPace(endpoint_s=_PREDICTED_TURN_S, has_times=_wants_times(request))

@@ -37,8 +37,13 @@ def due(pause_s, endpoint_s, running_s=2.5, answer_s=0.0, **more):
     return ListenPace(pause_s=pause_s, endpoint_s=endpoint_s, running_s=running_s, answer_s=answer_s, **more)
 
 
-FLUSHED = {"ends_on_flush": True}
-TURNED = {"has_times": False, "ends_on_flush": True}
+def flushed(utterance_end_s, *, seen=False, **more):
+    """What follows where a flush ends the wait for a final; `seen`: the caller would see the utterance end with it."""
+    return {"ends_on_flush": True, "utterance_end_s": utterance_end_s, "flush_is_seen": seen, **more}
+
+
+def turned(utterance_end_s):
+    return flushed(utterance_end_s, has_times=False)
 
 
 deepgram, flux, eleven = deepgram_listen.pace_of, deepgram_flux_listen.pace_of, elevenlabs_listen.pace_of
@@ -53,26 +58,35 @@ def cartesia(made, model="ink-2", *, turns=True):
     ("found", "expected"),
     [
         # Deepgram: interim results every second; an unfinished number may delay a final
-        (deepgram(request()), due(0.21, 3.01)),
-        (deepgram(request(endpointing_ms=500, interim_results=False)), due(0.7, 3.5)),
-        (deepgram(request("deepgram")), due(0.01, 0.01)),
+        (deepgram(request()), due(0.21, 3.01, **flushed(0.01))),
+        (deepgram(request(endpointing_ms=500, interim_results=False)), due(0.7, 3.5, **flushed(0.5))),
+        (deepgram(request("deepgram")), due(0.01, 0.01, **flushed(0.01))),
         (deepgram(request("deepgram", 300, interim_results=False)), due(0.3, 0.3, 10.0)),
-        (deepgram(request("deepgram", options=options(smart_format="true", endpointing="false"))), due(1.2, math.inf)),
-        (deepgram(request("deepgram", options=options(smart_format="true", no_delay="true"))), due(0.01, 0.01)),
+        (
+            deepgram(request("deepgram", options=options(smart_format="true", endpointing="false"))),
+            due(1.2, math.inf, **flushed(math.inf, seen=True)),
+        ),
+        (deepgram(request("deepgram", options=options(smart_format="true", no_delay="true"))), due(0.01, 0.01, **flushed(0.01))),
         (flux(request()), due(0.0, 5.0)),
         (flux(request("deepgram", options=[FLUX, ("eot_timeout_ms", "900")])), due(0.0, 0.9)),
         # AssemblyAI: Universal-3 models answer in pauses, with partial results every three seconds
-        (assembly(request(), UNIVERSAL), due(0.0, 1.28)),
-        (assembly(request(endpointing_ms=700), UNIVERSAL), due(0.0, 0.7)),
-        (assembly(request("assemblyai", options=options(max_turn_silence="2400")), UNIVERSAL), due(0.0, 2.4)),
-        (assembly(request(), U3), due(0.1, 1.0, 4.5)),
-        (assembly(request("assemblyai", options=options(min_turn_silence="1500")), "u3-rt-pro"), due(1.5, 1.5, 4.5)),
-        (assembly(request(diarize=True), U3), due(0.1, 1.0, 10.0)),
+        (assembly(request(), UNIVERSAL), due(0.0, 1.28, **flushed(1.28))),
+        (assembly(request(endpointing_ms=700), UNIVERSAL), due(0.0, 0.7, **flushed(0.7))),
+        (
+            assembly(request("assemblyai", options=options(max_turn_silence="2400")), UNIVERSAL),
+            due(0.0, 2.4, **flushed(2.4, seen=True)),
+        ),
+        (assembly(request(), U3), due(0.1, 1.0, 4.5, **flushed(1.0))),
+        (
+            assembly(request("assemblyai", options=options(min_turn_silence="1500")), "u3-rt-pro"),
+            due(1.5, 1.5, 4.5, **flushed(1.5, seen=True)),
+        ),
+        (assembly(request(diarize=True), U3), due(0.1, 1.0, 10.0, **flushed(1.0))),
         (assembly(request("assemblyai", options=options(redact_pii="True")), UNIVERSAL), due(1.28, 1.28, 10.0)),
         # Cartesia: by turns, or final transcripts by command or after a silence
-        (cartesia(request()), due(0.0, 5.6, **TURNED)),
-        (cartesia(request(endpointing_ms=100)), due(0.0, 0.64, **TURNED)),
-        (cartesia(request("cartesia", options=[TURNS, ("turn_end_timeout_ms", "8000.0")])), due(0.0, 8.0, **TURNED)),
+        (cartesia(request()), due(0.0, 5.6, **turned(1.2))),
+        (cartesia(request(endpointing_ms=100)), due(0.0, 0.64, **turned(0.64))),
+        (cartesia(request("cartesia", options=[TURNS, ("turn_end_timeout_ms", "8000.0")])), due(0.0, 8.0, **turned(8.0))),
         (cartesia(request("cartesia"), turns=False), due(math.inf, math.inf, math.inf)),
         (cartesia(request(), "ink-whisper", turns=False), due(2.0, 2.0, 10.0)),
         (
@@ -80,12 +94,12 @@ def cartesia(made, model="ink-2", *, turns=True):
             due(0.7, 0.7, 10.0),
         ),
         # ElevenLabs: partial results, committed after a silence, by prediction or by command
-        (eleven(request()), due(0.0, 1.5, **FLUSHED)),
-        (eleven(request(endpointing_ms=100)), due(0.0, 0.3, **FLUSHED)),
+        (eleven(request()), due(0.0, 1.5, **flushed(1.5))),
+        (eleven(request(endpointing_ms=100)), due(0.0, 0.3, **flushed(0.3))),
         (eleven(request("elevenlabs")), due(0.0, math.inf)),
         (
             eleven(request("elevenlabs", options=options(commit_strategy="vad", vad_silence_threshold_secs="0.6"))),
-            due(0.0, 0.6, **FLUSHED),
+            due(0.0, 0.6, **flushed(0.6, seen=True)),
         ),
         (eleven(request("elevenlabs", options=options(commit_strategy="turn_prediction"))), due(0.0, 10.0)),
         (eleven(request("elevenlabs", options=options(filter_background_audio="true"))), due(0.0, math.inf, has_times=False)),

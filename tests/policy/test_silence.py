@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import END_S, PROBE_S, RUNNING_S, SilenceClock
@@ -142,7 +143,7 @@ def test_nothing_for_a_long_time_while_somebody_speaks():
     assert at - BEGAN == pytest.approx(PROMPT.running_s, abs=0.05)
 
 
-@pytest.mark.parametrize(("gap_s", "expected_s"), [(0.3, RUNNING_S), (2.0, 3.0)])
+@pytest.mark.parametrize(("gap_s", "expected_s"), [(0.3, RUNNING_S), (2.0, 4.0)])
 def test_running_speech_is_measured_by_the_models_own_times(gap_s, expected_s):
     times = ModelTimes()
     clock, at = made(times=times), BEGAN
@@ -238,12 +239,41 @@ def test_a_recogniser_that_says_nothing_after_the_end_of_speech_is_sent_a_flush(
     assert first_overdue(clock, end) == pytest.approx(1.1, abs=0.05)
 
 
-@pytest.mark.parametrize("pace", [ListenPace(endpoint_s=5.6), LONG_PAUSE])
-def test_one_that_has_answered_the_end_of_speech_is_not(pace):
+@pytest.mark.parametrize("pace", [ListenPace(endpoint_s=5.6), replace(LONG_PAUSE, flush_is_seen=True)])
+def test_one_that_has_answered_the_end_of_speech_is_not_where_that_would_be_seen(pace):
     clock = made(pace)
     end = said(clock, 0.1)
     assert not clock.should_flush(end + 3, 3)
     assert first_overdue(clock, end, until_s=10.0) == pytest.approx(5.6 + 0.1 + 0.8, abs=0.1)
+
+
+@pytest.mark.parametrize("after_s", [0.1, 0.35])
+def test_one_that_has_sent_an_interim_since_is_sent_a_flush_as_late_as_it_can_still_answer(after_s):
+    clock = made(LONG_PAUSE)
+    end = said(clock, after_s)
+    assert not clock.should_flush(end + 0.39, 0.39)
+    assert clock.should_flush(end + 0.41, 0.41)
+    clock.probe(end + 0.41)
+    clock.event(end + 0.5)  # an interim that crossed the flush
+    clock.transcript(final=False)
+    assert not clock.should_flush(end + 0.9, 0.9)
+    assert first_overdue(clock, end) == pytest.approx(1.1, abs=0.05)
+
+
+def test_one_that_answers_fast_is_sent_it_later():
+    times = ModelTimes()
+    for _ in range(60):
+        times.after_speech.add(0.1)
+    clock = made(LONG_PAUSE, times)
+    end = said(clock, 0.1)
+    assert not clock.should_flush(end + 0.59, 0.59)
+    assert clock.should_flush(end + 0.61, 0.61)
+
+
+def test_an_interim_long_after_the_end_of_speech_is_of_something_that_was_not_heard_here():
+    clock = made(LONG_PAUSE)
+    end = said(clock, 1.5)
+    assert not clock.should_flush(end + 3, 3)
 
 
 def test_nor_one_whose_flush_changes_more_than_a_pause():
@@ -264,8 +294,8 @@ def test_a_slow_recogniser_has_the_time_that_it_usually_needs():
     assert first_overdue(clock, end) == pytest.approx(0.9 + 1.25 * times.after_speech.p99_s, abs=0.05)
 
 
-@pytest.mark.parametrize("what", ["answer", "speech"])
-def test_an_answer_or_more_speech_settles_a_flush(what):
+@pytest.mark.parametrize("what", ["answer", "answered speech", "speech"])
+def test_an_answer_settles_a_flush_also_one_to_what_was_said_after_it(what):
     clock = made(LONG_PAUSE)
     end = said(clock)
     clock.probe(end + 0.3)
@@ -274,5 +304,7 @@ def test_an_answer_or_more_speech_settles_a_flush(what):
         clock.transcript(final=True)
         assert first_overdue(clock, end + 0.6) is None
     else:
-        end = spoken(clock, 0.1, end + 0.3)
-        assert clock.overdue(end + 1.2, 1.2) is None
+        at = spoken(clock, 0.1, end + 0.3)
+        if what == "answered speech":
+            clock.event(at + 0.1)
+        assert (clock.overdue(end + 1.2, 1.2) is None) == (what == "answered speech")

@@ -8,7 +8,7 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller
-from gw.types.stt import Final, Interim, ListenRequest
+from gw.types.stt import Final, Interim, ListenRequest, UtteranceEnd
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
@@ -20,10 +20,13 @@ FAKES = {"deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": Fak
 MODELS = {"deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2"}
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
-FRAME_S, SILENT_FRAME_S = 0.05, 0.5
+FRAME_S, SILENT_FRAME_S = 0.05, 0.25
 SAID = ["one two three", "four five", "sixteen"]
 PAUSE_S = 1.0
-PAUSES = {"cartesia": {"endpoint_s": 5.0}, "elevenlabs": {"vad_silence_s": 1.5}}
+PAUSES = {
+    "deepgram": {"final_after_s": 3.0}, "assemblyai": {"turn_silence_s": 1.28}, "cartesia": {"endpoint_s": 5.0},
+    "elevenlabs": {"vad_silence_s": 1.5},
+}
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
 """From the last thing heard to the handshake of the next provider."""
@@ -45,7 +48,7 @@ routing: {{breaker: {{failures: 1000}}}}
 class Spoken:
     """The audio of a session in frames: short ones while somebody speaks, so that few have to be sent."""
 
-    def __init__(self, said=SAID, lead_s=0.25, pause_s=PAUSE_S, after_s=0.5):
+    def __init__(self, said=SAID, lead_s=0.25, pause_s=PAUSE_S, after_s=0.5, silent_frame_s=SILENT_FRAME_S):
         self.frames = []
         """Each with the second at which it begins."""
         self.ends_s = []
@@ -53,14 +56,14 @@ class Spoken:
         self.loud = []
         """Number of each frame with speech, with the utterance that it is part of."""
         self._length_s = 0.0
-        self._add(bytes(int(lead_s * RATE) * 2), SILENT_FRAME_S)
+        self._add(bytes(int(lead_s * RATE) * 2), silent_frame_s)
         for n, text in enumerate(said):
             before = len(self.frames)
             self._add(b"".join(fsk.encode(text, RATE)), FRAME_S)
             self.loud += [(frame + 1, n) for frame in range(before, len(self.frames))]
             self.ends_s.append(self._length_s)
-            self._add(bytes(int(pause_s * RATE) * 2), SILENT_FRAME_S)
-        self._add(bytes(int(after_s * RATE) * 2), SILENT_FRAME_S)
+            self._add(bytes(int(pause_s * RATE) * 2), silent_frame_s)
+        self._add(bytes(int(after_s * RATE) * 2), silent_frame_s)
 
     def _add(self, pcm, frame_s):
         size = int(frame_s * RATE) * 2
@@ -79,7 +82,7 @@ class Heard:
         return [event.text for event in self.events if isinstance(event, Final)]
 
 
-async def hold(plane, spoken, **fields):
+async def hold(plane, spoken, at=None, **fields):
     """A session with an open microphone: what is spoken in real time, then silence, then the end."""
     heard = Heard()
     request = ListenRequest(
@@ -97,7 +100,10 @@ async def hold(plane, spoken, **fields):
         heard.began = trio.current_time()
         nursery.start_soon(talk, session)
         while not session.done:
-            heard.events += await session.receive()
+            events = await session.receive()
+            heard.events += events
+            if at is not None:
+                at += [(type(event), trio.current_time()) for event in events]
     return heard
 
 
@@ -145,7 +151,7 @@ async def test_a_recogniser_that_falls_silent_with_the_last_word(vendor, tmp_pat
     cells = Cells(at_least=12)
     async with open_plane(config(vendor, NEXT[vendor]), tmp_path) as plane:
         for n, _ in enumerate(SAID):
-            last = max(frame for frame, utterance in Spoken().loud if utterance == n)
+            last = max(frame for frame, utterance in Spoken(silent_frame_s=0.1).loud if utterance == n)
             for frame in range(last - 2, last + 2):
                 with cells.cell(f"stall at {frame}, utterance {n}"):
                     await meet_silence(plane, vendor, NEXT[vendor], ("stalls_after", frame, n), 0, interims=True, **PAUSES[vendor])
@@ -154,10 +160,12 @@ async def test_a_recogniser_that_falls_silent_with_the_last_word(vendor, tmp_pat
 
 async def meet_silence(plane, vendor, other, fault, point, *, interims, late=False, **settings):
     pause_s, latency_s = (0.35, (0.2, 0.6)) if late else (PAUSE_S, (0.0, 0.0))
-    spoken = Spoken(lead_s=0.05 * (1 + point) if fault == "mute" else 0.25, pause_s=pause_s, after_s=1.5 if late else 0.5)
+    frames = {"silent_frame_s": 0.1 if isinstance(fault, tuple) else SILENT_FRAME_S}
+    spoken = Spoken(lead_s=0.05 * (1 + point) if fault == "mute" else 0.25, pause_s=pause_s, after_s=1.5 if late else 0.5, **frames)
+    settings = {"latency_s": latency_s} | settings
     settings = {"endpoint_s": 0.25} | settings if vendor == "cartesia" else settings
     knobs, ended_s = faulty(fault, point, spoken) if isinstance(fault, str) else ({fault[0]: fault[1]}, spoken.ends_s[fault[2]])
-    first = FAKES[vendor](api_key="k", faulty_sockets=1_000 if other else 1, latency_s=latency_s, **knobs, **settings)
+    first = FAKES[vendor](api_key="k", faulty_sockets=1_000 if other else 1, **knobs, **settings)
     second = FAKES[other](api_key="k") if other else first
     plane.net.hosts["first.test", 80] = hosted(first)
     plane.net.hosts["second.test", 80] = hosted(second)
@@ -165,10 +173,40 @@ async def meet_silence(plane, vendor, other, fault, point, *, interims, late=Fal
     # A caller of its own dialect is the only one whose session with Deepgram is without interim results.
     dialect = vendor if vendor == "deepgram" and not interims else ""
     heard = await hold(plane, spoken, interim_results=interims, dialect=dialect)
-    assert heard.texts == SAID
+    assert " ".join(heard.texts) == " ".join(SAID)
     assert interims or not any(isinstance(event, Interim) for event in heard.events)
     dialled = (second.ledger if other else second.ledger[1:])[0].opened - heard.began
     assert late or dialled <= ended_s + WITHIN_S
     attempts = plane.kept.record.attempts
     assert [attempt.outcome for attempt in attempts] == ["too_slow", "ok"]
     assert plane.kept.record.status == ("fallback" if other else "success")
+
+
+@pytest.mark.parametrize("vendor", FAKES)
+@pytest.mark.parametrize("second", ["same", "other"])
+async def test_a_recogniser_that_falls_silent_with_its_last_interim(vendor, second, tmp_path, autojump_clock):
+    """The interim with the last word comes up to 0.3 s after the end of speech, and its final never."""
+    cells = Cells(at_least=9)
+    other = NEXT[vendor] if second == "other" else ""
+    async with open_plane(config(vendor, other), tmp_path) as plane:
+        for n, _ in enumerate(SAID):
+            for latency_s in (0.05, 0.15, 0.3):
+                with cells.cell(f"utterance {n}, interims {latency_s} s late"):
+                    settings = {"latency_s": (latency_s, latency_s), **PAUSES[vendor]}
+                    await meet_silence(plane, vendor, other, ("mute_from_final", n + 1, n), 0, interims=True, **settings)
+    cells.check()
+
+
+@pytest.mark.parametrize("vendor", FAKES)
+async def test_a_healthy_recogniser_that_is_sent_a_flush_ends_the_utterance_as_it_would_have(vendor, tmp_path, autojump_clock):
+    """The words become final early, and the end of the utterance comes after the pause that the caller has set."""
+    async with open_plane(config(vendor, NEXT[vendor]), tmp_path) as plane:
+        plane.net.hosts["first.test", 80] = hosted(FAKES[vendor](api_key="k", latency_s=(0.1, 0.1), **PAUSES[vendor]))
+        at = []
+        spoken = Spoken(SAID[:1], pause_s=2.5, silent_frame_s=0.1)
+        heard = await hold(plane, spoken, at=at, endpointing_ms=1_500)
+        assert [kind for kind, _ in at if kind in (Final, UtteranceEnd)] == [Final, UtteranceEnd]
+        final_at, end_at = (when - heard.began for kind, when in at if kind in (Final, UtteranceEnd))
+        assert final_at - spoken.ends_s[0] < 1.0
+        assert 1.4 < end_at - spoken.ends_s[0] < 1.7
+        assert [attempt.outcome for attempt in plane.kept.record.attempts] == ["ok"]

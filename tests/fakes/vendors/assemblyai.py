@@ -9,13 +9,13 @@ import attrs
 import msgspec
 import trio
 
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, UtteranceEnd
+from gw.types.stt import Interim, ListenEnd
 from gw.wire import assemblyai_stream, redaction, wav
 from gw.wire.assemblyai_stream import AssemblyListenServer
 from gw.wire.json_frames import frame_type
 from gw.wire.live_messages import Audio, Control
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import LiveVendor, Peer, Session
+from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener
 from tests.fakes.vendors.scripted import Answer, Entry
 
 URL = "https://cdn.test/upload/1"
@@ -38,6 +38,9 @@ class FakeAssemblyAI(LiveVendor):
     """Questions that are answered "processing" first."""
     job_error: str = ""
     """Of a transcript that fails."""
+    turn_silence_s: float = 0.0
+    """Silence for which the end of a turn waits whose last partial has come; `max_turn_silence` is 1,280 ms by default
+    (assemblyai.com/docs/streaming/universal-streaming/turn-detection), and `ForceEndpoint` ends that wait."""
     measures: bool = False
     """An audio frame of a live session that is too short or too long ends it."""
     uploaded: bytes = b""
@@ -110,7 +113,8 @@ class FakeAssemblyAI(LiveVendor):
         fmt = requested.request.format
         request = requested.request
         redact, speakers = bool(request.redact), ("A", "B") if request.diarize else ()
-        listener, open_turn = self.make_listener(fmt, speakers=speakers, private=self.private, redact=redact), _OpenTurn()
+        listener = self.make_listener(fmt, speakers=speakers, private=self.private, redact=redact)
+        open_turn = TurnListener(listener, self.turn_silence_s) if self.turn_silence_s else OpenTurn(listener)
         server = AssemblyListenServer(requested, session_id="s", expires_at=2_000_000_000, elapsed_s=lambda: listener.seconds)
         frames: list[float | str] = []
         peer.entry.fields["frames"] = frames   # seconds of audio, and types of commands
@@ -125,42 +129,14 @@ class FakeAssemblyAI(LiveVendor):
                     await peer.close(3007)
                     return
                 peer.entry.audio += message.data
-                events = open_turn.in_turn(peer.heard(listener.feed(message.data)))
+                events = peer.heard(open_turn.feed(message.data))
                 if redact:  # final turns only (docs "PII redaction", streaming)
                     events = [event for event in events if not isinstance(event, Interim)]
                 await peer.send(*server.encode(events))
             elif message is Control.FLUSH:
-                await peer.send(*server.encode(open_turn.ended()))
+                await peer.send(*server.encode(peer.heard(open_turn.end())))
             elif message is Control.FINISH:
                 peer.entry.outcome = "ended"
-                await peer.send(*server.encode([*open_turn.ended(), ListenEnd()]))
+                await peer.send(*server.encode([*open_turn.end(), ListenEnd()]))
                 await peer.close()
                 return
-
-
-@attrs.define
-class _OpenTurn:
-    """Words of the open turn. A forced end leaves the remainder of the sentence to the next turn."""
-
-    _latest: Interim | None = None
-    _before: str = ""
-    """Text of the sentence in earlier turns."""
-
-    def in_turn(self, events: list[ListenEvent]) -> list[ListenEvent]:
-        return [self._remainder(event) if isinstance(event, Interim | Final) else event for event in events]
-
-    def _remainder(self, event: Interim | Final) -> Interim | Final:
-        event = msgspec.structs.replace(event, text=event.text.removeprefix(self._before).strip())
-        if isinstance(event, Interim):
-            self._latest = event
-        else:
-            self._latest, self._before = None, ""
-        return event
-
-    def ended(self) -> list[ListenEvent]:
-        latest, self._latest = self._latest, None
-        if latest is None or not latest.text:
-            return []
-        self._before = f"{self._before} {latest.text}".strip()
-        final = Final(text=latest.text, start_s=latest.start_s, end_s=latest.end_s)
-        return [final, UtteranceEnd(at_s=latest.end_s)]

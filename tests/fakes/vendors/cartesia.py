@@ -12,7 +12,7 @@ from gw.types.audio import CONTENT_TYPES
 from gw.types.stt import ListenEnd
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, WordTiming
 from gw.wire import cartesia_listen, cartesia_speak, wav
-from gw.wire.live_messages import CancelContext, ContextText
+from gw.wire.live_messages import CancelContext, ContextText, Control
 from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import LiveVendor, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
@@ -183,7 +183,7 @@ class FakeCartesia(LiveVendor):
             if isinstance(frame, bytes):
                 peer.entry.audio += frame
                 await peer.send(*server.encode(peer.heard(turns.feed(frame))))
-            elif server.receive(frame):
+            elif Control.FINISH in server.receive(frame):
                 peer.entry.outcome = "ended"
                 await peer.send(*server.encode([*peer.heard(turns.end()), ListenEnd()]))
                 await peer.close()

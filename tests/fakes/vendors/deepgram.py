@@ -17,7 +17,7 @@ from gw.wire.deepgram_flux_listen import FluxListenServer
 from gw.wire.deepgram_listen import DeepgramListenServer
 from gw.wire.live_messages import Audio, Control, DirectReply, Forward, Text, TtsCommand
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import FakeListener, LiveVendor, Peer, Session
+from tests.fakes.vendors.live import FakeListener, LiveVendor, OpenTurn, Peer, Session, TurnListener
 from tests.fakes.vendors.scripted import Answer, Entry
 
 SHA = "0" * 64
@@ -47,6 +47,10 @@ async def _part(peer: Peer) -> None:
 @attrs.define(kw_only=True)
 class FakeDeepgram(LiveVendor):
     models: tuple[str, ...] = ("nova-3", "aura-2-thalia-en")
+    final_after_s: float = 0.0
+    """Silence for which a final waits whose interim has come: smart formatting holds a number back that may go on, for up to
+    three seconds (developers.deepgram.com/docs/smart-format). `Finalize` ends that wait (developers.deepgram.com/docs/finalize);
+    where no audio is left to process it may have no answer."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
@@ -124,20 +128,22 @@ class FakeDeepgram(LiveVendor):
         requested = deepgram_listen.parse_query(peer.query)
         server = DeepgramListenServer(requested, request_id="r")
         listener = self.listener(requested.request.format, peer.query)
+        open_turn = TurnListener(listener, self.final_after_s) if self.final_after_s else OpenTurn(listener)
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(peer.heard(listener.feed(data))))
+                    await peer.send(*server.encode(peer.heard(open_turn.feed(data))))
                 case (Control.FLUSH,):
                     peer.entry.fields["finalized"] = True
+                    await peer.send(*server.encode(peer.heard(open_turn.end())))
                 case ():
                     peer.entry.fields["kept"] = peer.entry.fields.get("kept", 0) + 1
                 case (Forward(frame=other),):
                     peer.entry.fields["other"] = other
                 case (Control.FINISH,):
                     peer.entry.outcome = "ended"
-                    await peer.send(*server.encode([ListenEnd()]))
+                    await peer.send(*server.encode([*peer.heard(open_turn.end()), ListenEnd()]))
                     await _part(peer)
                     return
 

@@ -334,6 +334,35 @@ class TurnListener:
         return []
 
 
+class OpenTurn:
+    """What a listener hears, where a flush leaves the remainder of the sentence to the next turn."""
+
+    def __init__(self, listener: FakeListener) -> None:
+        self._listener = listener
+        self._latest: Interim | None = None
+        self._before = ""
+        """Text of the sentence in earlier turns."""
+
+    def feed(self, data: bytes) -> list[ListenEvent]:
+        return [self._remainder(event) if isinstance(event, Interim | Final) else event for event in self._listener.feed(data)]
+
+    def _remainder(self, event: Interim | Final) -> Interim | Final:
+        event = replace(event, text=event.text.removeprefix(self._before).strip())
+        if isinstance(event, Interim):
+            self._latest = event
+        else:
+            self._latest, self._before = None, ""
+        return event
+
+    def end(self) -> list[ListenEvent]:
+        latest, self._latest = self._latest, None
+        if latest is None or not latest.text:
+            return []
+        self._before = f"{self._before} {latest.text}".strip()
+        final = Final(text=latest.text, start_s=latest.start_s, end_s=latest.end_s)
+        return [final, UtteranceEnd(at_s=latest.end_s)]
+
+
 def _events(decoded: fsk.ToneEvent) -> list[ListenEvent]:
     match decoded:
         case fsk.Started(at_s=at_s):

@@ -1,0 +1,45 @@
+"""The end of an utterance that a flush of our own brought about before the pause was over: it is passed on when it is."""
+
+from __future__ import annotations
+
+import math
+
+from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, UtteranceEnd
+
+
+class HeldEnd:
+    """Silence is in seconds since the last speech."""
+
+    def __init__(self) -> None:
+        self._end: UtteranceEnd | None = None
+        self._after_s = 0.0
+
+    def passed_on(self, events: list[ListenEvent], *, flushed: bool, quiet_s: float, after_s: float) -> list[ListenEvent]:
+        """Return the events that the caller gets now. `flushed`: they may answer a flush of our own.
+
+        More speech before the pause is over means that the utterance goes on: its end is dropped.
+        """
+        if not flushed and self._end is None:
+            return events
+        kept: list[ListenEvent] = []
+        for event in events:
+            if isinstance(event, UtteranceEnd):
+                self._end = None
+                if flushed and event.raw is None and quiet_s < after_s:
+                    self._end, self._after_s = event, after_s
+                    continue
+            elif isinstance(event, (SpeechStarted, Interim, Final)):
+                self._end = None
+            elif isinstance(event, ListenEnd):
+                kept += self.taken()
+            kept.append(event)
+        return kept
+
+    def wait_s(self, quiet_s: float) -> float:
+        """Return how much more silence has to come; infinity if no end is held."""
+        return math.inf if self._end is None else max(0.0, self._after_s - quiet_s)
+
+    def taken(self) -> list[ListenEvent]:
+        """Return the end that is held, if there is one, and forget it."""
+        end, self._end = self._end, None
+        return [] if end is None else [end]
