@@ -236,10 +236,11 @@ class Stopping(GwError, status=503, code="shutting_down"):
     """The gateway is stopping, and this request did not finish within the drain."""
 
     retry_after_s: float = 1.0
+    what: str = "the gateway is stopping; try again"
 
     @property
     def message(self) -> str:
-        return "the gateway is stopping; try again"
+        return self.what
 
 
 class StoreError(DescribedError, status=503, code="usage_store_unavailable"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from secrets import token_hex
 
 import attrs
 import trio
@@ -54,6 +56,8 @@ class Gateway:
     request_ids: RequestIds
     version: str = __version__
     background: Background = attrs.field(init=False, factory=Background)
+    run_id: str = attrs.field(init=False, factory=partial(token_hex, 8))
+    """Tells this run of the gateway from those before it on the same database."""
     """Work whose request has been answered already."""
     end_of_turn: EndOfTurn = attrs.field(factory=WordsEndTurn)
     """Judges in realtime conversations whether a speaker who pauses has finished."""

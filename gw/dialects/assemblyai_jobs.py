@@ -8,7 +8,7 @@ import attrs
 import structlog
 import trio
 
-from gw.dialects.callbacks import Callback, deliver
+from gw.dialects.callbacks import CUT, Callback, deliver, forget, row_of
 from gw.dialects.http_handler import HttpExchange, read_transcript
 from gw.dialects.remote_recording import by_url
 from gw.dialects.upload import Upload
@@ -16,7 +16,7 @@ from gw.errors import ClientProtocolError, GwError, Overloaded, StoreError
 from gw.gateway import Gateway
 from gw.net.recordings import check_url
 from gw.relay.relay import TranscribeAnswer
-from gw.store.entity_rows import Change, StoredTranscript
+from gw.store.entity_rows import Change, StoredCallback, StoredTranscript
 from gw.types.ids import Caller
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import assemblyai_exports, assemblyai_stream
@@ -30,7 +30,6 @@ MAX_JOBS = 1_024
 BODIES_EACH = 20
 """Bytes of a project's uploads, in bodies of `serve.max_body_mb`."""
 _URL_PREFIX = "gw-upload:"  # scheme of an upload's URL
-_CUT = "gw was stopped before the transcript was complete: send the recording again"
 
 _log = structlog.get_logger()
 
@@ -103,7 +102,7 @@ class Jobs:
         facts = assemblyai_exports.facts_of(row.body)
         job = TranscriptJob(row.project, facts.audio_url, row.expires_at - LIFETIME_S, row.body, facts.status, facts.error)
         if job.status == "processing":
-            self._fail(row.id, job, _CUT)
+            self._fail(row.id, job, CUT)
         else:
             job.ended_at = job.created_at
         return job
@@ -148,11 +147,12 @@ class Jobs:
             if len(self._jobs) >= MAX_JOBS:
                 raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
             job = TranscriptJob(exchange.caller.project, options.audio_url, self._gateway.clock.now(), first)
-            await self._save(id_, job)
+            await self._save(id_, job, callback, "error")  # what is sent should gw be stopped before the end
             self._jobs[id_] = job
             self._gateway.background.start(lambda: self._work(id_, job, request, exchange.caller, own, callback))
         except BaseException:
-            self._jobs.pop(id_, None)
+            if self._jobs.pop(id_, None) is not None and callback is not None:
+                await forget(self._gateway, id_)
             if own is not None:
                 await own.__aexit__(None, None, None)
             raise
@@ -198,14 +198,14 @@ class Jobs:
         except OSError as error:  # the spool
             self._fail(id_, job, f"the upload cannot be read: {error.strerror}")
         except trio.Cancelled:
-            self._fail(id_, job, _CUT)
+            self._fail(id_, job, CUT)
             raise
         finally:
             if own is not None:
                 await own.__aexit__(None, None, None)
         job.ended_at = self._gateway.clock.now()
         try:
-            await self._save(id_, job)
+            await self._save(id_, job, callback, job.status)
         except StoreError as error:
             _log.warning("transcript_not_stored", id=id_, why=error.message)
         if callback is not None:
@@ -216,9 +216,14 @@ class Jobs:
         job.body = assemblyai_stream.encode_job(id_, "error", audio_url=job.audio_url, error=why)
         job.ended_at = self._gateway.clock.now()
 
-    async def _save(self, id_: str, job: TranscriptJob) -> None:
+    async def _save(self, id_: str, job: TranscriptJob, callback: Callback | None = None, status: str = "") -> None:
+        """Store a transcript and, in the same transaction, the `status` that a restart would send to its webhook."""
         row = StoredTranscript(id_, job.project, job.created_at + LIFETIME_S, job.body)
-        await self._gateway.store.change(Change(transcripts=(row,), transcripts_until=self._gateway.clock.now()))
+        due: tuple[StoredCallback, ...] = ()
+        if callback is not None:
+            due = (await row_of(self._gateway, callback, assemblyai_stream.webhook_body(id_, status), id_),)
+        now = self._gateway.clock.now()
+        await self._gateway.store.change(Change(transcripts=(row,), transcripts_until=now, callbacks=due))
 
     async def _forget(self) -> None:
         now = self._gateway.clock.now()
@@ -272,5 +277,5 @@ def _callback(options: TranscriptOptions) -> Callback | None:
     if not options.webhook_url:
         return None
     check_url(options.webhook_url, "webhook_url")
-    headers = assemblyai_stream.webhook_headers(options)
-    return Callback(url=options.webhook_url, headers=headers, pause_s=10.0, final=range(400, 500))
+    [credential] = assemblyai_stream.webhook_headers(options) or [(b"", b"")]
+    return Callback(url=options.webhook_url, credential=credential, pause_s=10.0, final=range(400, 500))

@@ -17,6 +17,7 @@ import trio
 from gw.dialects import (
     anthropic,
     assemblyai,
+    callbacks,
     cartesia,
     deepgram,
     elevenlabs,
@@ -165,6 +166,7 @@ class DataPlane:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keepalive.run)
             nursery.start_soon(self._jobs.run)
+            nursery.start_soon(callbacks.resume, self._gateway)
 
     def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def refuse(_: Any) -> None:

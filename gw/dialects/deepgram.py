@@ -15,7 +15,7 @@ from hashlib import sha256
 import attrs
 
 from gw.dialects import error_bodies, live_transcription
-from gw.dialects.callbacks import Callback, deliver
+from gw.dialects.callbacks import CUT, Callback, deliver, forget, keep
 from gw.dialects.http_handler import (
     JSON,
     Dialect,
@@ -32,8 +32,9 @@ from gw.dialects.request_io import Headers, header, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
-from gw.errors import GwError, StoreUnavailable
+from gw.errors import GwError, Overloaded, Stopping, StoreUnavailable
 from gw.net.recordings import check_url, split_credential
+from gw.relay.background_work import Work
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
@@ -73,13 +74,24 @@ async def listen(exchange: HttpExchange) -> None:
         callback = _callback(exchange, url, method)
         exchange.gateway.relay.resolve(request.model, "stt", exchange.caller)
         exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
-        exchange.gateway.background.start(lambda: _call_back(exchange, request, upload, encode, callback))
+        await _accept(exchange, callback, lambda: _call_back(exchange, request, upload, encode, callback))
         handed_over = True
     finally:
         if not handed_over:
             await upload.__aexit__(None, None, None)
     body = deepgram_listen.accepted_body(exchange.caller.request_id)
     await send_response(exchange.send, 200, JSON, body, exchange.id_headers)
+
+
+async def _accept(exchange: HttpExchange, callback: Callback, work: Work) -> None:
+    """Store what is sent should gw be stopped before the result, and start. Raises StoreError, ConfigError, Overloaded."""
+    gateway, id_ = exchange.gateway, exchange.caller.request_id
+    await keep(gateway, callback, error_body(Stopping(what=CUT), id_), id_)
+    try:
+        gateway.background.start(work)
+    except Overloaded:
+        await forget(gateway, id_)
+        raise
 
 
 async def _recording(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
@@ -114,8 +126,8 @@ def _callback(exchange: HttpExchange, url: str, method: bytes) -> Callback:
     url, credential = split_credential(url)
     check_url(url, "callback")
     headers = [(b"dg-token", (exchange.caller.key_id or exchange.caller.project).encode("ascii", "replace"))]
-    headers += [(b"authorization", credential)] if credential else []
-    return Callback(url=url, headers=headers, method=method, pause_s=30.0)
+    proof = (b"authorization", credential) if credential else (b"", b"")
+    return Callback(url=url, headers=headers, credential=proof, method=method, pause_s=30.0)
 
 
 async def _call_back(

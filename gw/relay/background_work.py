@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 import trio
@@ -38,6 +39,18 @@ class Background:
         if self.occupancy is not None:
             self.occupancy.enter()
         self._send.send_nowait(work)
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Leave out of the requests in flight, for a while, work that a stop may interrupt: no drain waits for it."""
+        if self.occupancy is None:
+            yield
+            return
+        self.occupancy.leave()
+        try:
+            yield
+        finally:
+            self.occupancy.enter()
 
     async def run(self) -> None:
         async with trio.open_nursery() as nursery:

@@ -17,6 +17,9 @@ on conflict (kind, id) do update set body = excluded.body"""
 _PUT_TRANSCRIPT = """
 insert into transcripts (id, project, expires_at, body) values (?, ?, ?, ?)
 on conflict (id) do update set body = excluded.body"""
+_PUT_CALLBACK = """
+insert into callbacks (id, expires_at, body) values (?, ?, ?)
+on conflict (id) do update set body = excluded.body"""
 _REMOVE = "delete from managed where kind = ? and id = ?"
 _AUDIT = """
 insert into audit (timestamp, entity_type, entity_id, action, changes, source, actor)
@@ -43,8 +46,16 @@ class StoredTranscript(msgspec.Struct, frozen=True):
     body: bytes
 
 
+class StoredCallback(msgspec.Struct, frozen=True):
+    """A result that is due at an address of a caller's. `body`: what `gw.dialects.callbacks` needs to send it."""
+
+    id: str
+    expires_at: float
+    body: bytes
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Entities to write and to remove, meta values to set, audit entries to add, and transcripts to keep."""
+    """Entities to write and to remove, meta values to set, audit entries to add, and transcripts and callbacks to keep."""
 
     put: tuple[Stored, ...] = ()
     remove: tuple[Name, ...] = ()
@@ -53,6 +64,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     transcripts: tuple[StoredTranscript, ...] = ()
     transcripts_until: float = 0.0
     """Those that have expired by then are removed."""
+    callbacks: tuple[StoredCallback, ...] = ()
+    callbacks_done: tuple[str, ...] = ()
+    """Ids of those to remove."""
 
 
 def apply(db: apsw.Connection, change: Change) -> None:
@@ -65,6 +79,8 @@ def apply(db: apsw.Connection, change: Change) -> None:
         if change.transcripts:
             db.execute("delete from transcripts where expires_at < ?", (change.transcripts_until,))
             db.executemany(_PUT_TRANSCRIPT, [msgspec.structs.astuple(one) for one in change.transcripts])
+        db.executemany(_PUT_CALLBACK, [msgspec.structs.astuple(one) for one in change.callbacks])
+        db.executemany("delete from callbacks where id = ?", [(id_,) for id_ in change.callbacks_done])
         db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
         db.execute("commit")
     except BaseException:
@@ -93,6 +109,11 @@ def transcripts(db: apsw.Connection, now: float) -> Sequence[StoredTranscript]:
     """Return the transcripts that have not expired."""
     rows = db.execute("select id, project, expires_at, body from transcripts where expires_at >= ? order by expires_at", (now,))
     return [StoredTranscript(*row) for row in rows]
+
+
+def callbacks(db: apsw.Connection) -> Sequence[StoredCallback]:
+    """Return the callbacks that were neither accepted nor given up."""
+    return [StoredCallback(*row) for row in db.execute("select id, expires_at, body from callbacks order by expires_at")]
 
 
 def meta(db: apsw.Connection, name: str) -> str | None:

@@ -274,9 +274,14 @@ def _transcripts(db: apsw.Connection) -> None:
     db.execute(f"create table transcripts ({columns}) strict")
 
 
+def _callbacks(db: apsw.Connection) -> None:
+    """Add the callbacks that are due, so that they survive a restart."""
+    db.execute("create table callbacks (id text primary key, expires_at real not null, body blob not null) strict")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors, _price_dimensions, _transcripts,
+    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -69,6 +69,10 @@ class Reader(RecordReader):
         """Return the transcripts of recordings that have not expired."""
         return await self._readers.read(entity_rows.transcripts, now)
 
+    async def callbacks(self) -> Sequence[entity_rows.StoredCallback]:
+        """Return the callbacks that were neither accepted nor given up."""
+        return await self._readers.read(entity_rows.callbacks)
+
     async def audit_log(
         self, limit: int = 50, *, entity_type: str | None = None, entity_id: str | None = None,
         action: str | None = None, before: int | None = None,

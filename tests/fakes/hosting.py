@@ -36,7 +36,7 @@ from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
-from gw.store.entity_rows import Change, StoredTranscript
+from gw.store.entity_rows import Change, StoredCallback, StoredTranscript
 from gw.telemetry.metrics import Metrics
 from gw.types.asgi import ASGIApp
 from gw.types.usage import Intent, RequestRecord
@@ -114,6 +114,7 @@ class Kept:
         self.intents: list[Intent] = []
         self.records: list[RequestRecord] = []
         self.stored: dict[str, StoredTranscript] = {}
+        self.due: dict[str, StoredCallback] = {}
         self.finished = trio.Event()
         """Set by the first record."""
 
@@ -129,6 +130,12 @@ class Kept:
 
     async def change(self, change: Change) -> None:
         self.stored |= {row.id: row for row in change.transcripts}
+        self.due |= {row.id: row for row in change.callbacks}
+        for id_ in change.callbacks_done:
+            self.due.pop(id_, None)
+
+    async def callbacks(self) -> Sequence[StoredCallback]:
+        return list(self.due.values())
 
     async def wait_committed(self, record_id: str) -> None:
         pass
