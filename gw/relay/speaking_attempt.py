@@ -66,6 +66,7 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
         progress.audio_s = self._length.seconds
         progress.measured = bool(progress.audio_s) or not self._length.bytes
         self._tail = data
+        progress.hear(data, self._format)
         return waited_s
 
     @property

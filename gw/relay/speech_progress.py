@@ -7,12 +7,12 @@ Position of one provider in the text (`SpeechProgress`), by the best evidence th
     word times      end of the last word that ended before it          after the last word that ended in the audio made
     flush reports   in proportion between two reports                  after the last report, at the voice's pace
     all is spoken   in proportion between last report and end
-    audio only      at the pace between reports so far, else at        from the beginning, at the voice's pace
-                    the voice's
+    audio only      at the pace between reports so far, else at        from the beginning, at the voice's pace, or by the
+                    the voice's                                        pauses at punctuation
 
 The pace of a voice is learned from what it spoke completely (`gw.relay.voice_pace`). Of a voice that was never heard before
 a slow pace is assumed, slow among the other voices of its model where those are known: a word spoken twice is better than a
-word that is lost.
+word that is lost. From its first pause at a punctuation mark on, its own pauses tell (`gw.relay.speech_pauses`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Literal
 
-from gw.relay import waste
+from gw.relay import speech_pauses, waste
+from gw.relay.speech_pauses import Pauses
 from gw.relay.voice_pace import (
     LEAD_IN_S,
     LEAST_S_A_WORD,
@@ -32,6 +33,7 @@ from gw.relay.voice_pace import (
     letters_of,
     words_of,
 )  # fmt: skip
+from gw.types.audio import AudioFormat
 
 _WIDE = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 _WORD = re.compile(rf"{_WIDE}|(?:(?!{_WIDE})\S)+")
@@ -44,6 +46,7 @@ _SURE = 0.9  # share of the expected length at which a text of a known voice is 
 _SURE_IF_QUIET = 0.75
 _UNKNOWN_SURE, _UNKNOWN_SURE_IF_QUIET = 1.2, 0.6  # the same for a voice whose pace is not known yet
 _SLOW_LEAD_IN_S = 0.3
+_ROUNDING = 0.5  # letters by which a position at the end of a word may be short of it
 
 Shortness = Literal["", "probably", "certainly"]
 
@@ -101,8 +104,17 @@ class SpeechProgress:
         """Everything before this offset was spoken, or dropped."""
         self.flushed_s = 0.0
         self.audio_s = 0.0  # audio of this provider that was passed on to the caller
+        self._pauses: Pauses | None = None
         self.measured = True
         """False for audio whose length cannot be read."""
+
+    def hear(self, data: bytes, fmt: AudioFormat) -> None:
+        """Listen to audio for its pauses, where nothing else tells how far the text is spoken."""
+        if self._words or (self._pauses is None and self.pace.is_known):
+            return
+        if self._pauses is None:
+            self._pauses = Pauses(fmt)
+        self._pauses.feed(data)
 
     def word(self, word: str, end_s: float) -> None:
         """Note a word that the provider reports, if the text has it."""
@@ -131,6 +143,7 @@ class SpeechProgress:
         """Note that the audio has reached the next flush."""
         self.flushed_until = self.next_flush()
         self.flushed_s = self.audio_s
+        self._pauses = None
         self._points.append((self.audio_s, self.flushed_until))
 
     def has_words_after(self, offset: int) -> bool:
@@ -238,6 +251,10 @@ class SpeechProgress:
         speech_s = self.audio_s - self.flushed_s
         if self.pace.is_known:
             return self._after_letters((speech_s - LEAD_IN_S) * self.pace.per_s)
+        if self._pauses is not None and self._pauses.hears:
+            text = self._text.text[self.flushed_until :]
+            if (letters := speech_pauses.letters_spoken(text, *self._pauses.all(), self.pace.per_s)) is not None:
+                return self._after_letters(letters + _ROUNDING)
         return self._after_letters((speech_s - _SLOW_LEAD_IN_S) * self.pace.least_per_s)
 
     def _after_letters(self, letters: float) -> int:

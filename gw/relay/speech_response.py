@@ -111,6 +111,7 @@ class _Part:
                     self.head += event.data[:_HEAD_BYTES]
                 self.tail = event.data
                 self.bytes += len(event.data)
+                self.progress.hear(event.data, self.format)
             elif isinstance(event, WordTiming):
                 self.progress.word(event.word, event.end_s)
         before, after = self.progress.audio_s, self.counter.seconds

@@ -211,6 +211,17 @@ class Ear:
         self._loud_level = max(_LOUD, _LOUD_RATIO * floor, self._bar)
 
 
+def amplitude_of(fmt: AudioFormat) -> Callable[[bytes], float]:
+    """Return the function that measures the amplitude of a piece of samples, of 32,768; 0.0 for compressed audio."""
+    examined = _examiner(fmt)
+
+    def amplitude(data: bytes) -> float:
+        samples = examined(data)
+        return max(max(samples), -min(samples)) if samples else 0.0
+
+    return amplitude
+
+
 _Examined = Callable[[bytes], "array[int] | array[float]"]
 
 

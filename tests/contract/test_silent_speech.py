@@ -115,6 +115,36 @@ async def test_a_live_session_goes_on(type_, fault, tmp_path, autojump_clock):
     cells.check()
 
 
+PUNCTUATED = (
+    "Alpha bravo charlie, delta echo foxtrot golf. Hotel india juliett kilo lima, mike november oscar. "
+    "Papa quebec, romeo sierra tango."
+)
+
+
+@pytest.mark.parametrize("form", ["socket", "http"])
+async def test_a_voice_that_was_never_heard_before_goes_on_by_its_pauses(form, tmp_path, autojump_clock):
+    """It has no word times. Before its first pause nothing but a usual pace is known; up to two words may be said twice there."""
+    cells = Cells(at_least=4 * 8)
+    for per_s in (12.0, 15.0, 18.0, 22.0):
+        voice = WordVoice(per_s=per_s, comma_s=0.2, sentence_s=0.4)
+        for point in range(1, 9):
+            folder = tmp_path / f"{per_s}{point}"
+            async with open_plane(CONFIG.replace("TYPE", "deepgram").replace("MODEL", "aura-2-thalia-en"), folder) as plane:
+                first = FakeDeepgram(api_key="k", word_voice=voice, speech_gap_s=0.08, speech_fault="stalls", speech_share=point / 10)
+                second = FakeDeepgram(api_key="k", word_voice=voice, speech_gap_s=0.05)
+                plane.net.hosts["first.test", 80], plane.net.hosts["second.test", 80] = hosted(first), hosted(second)
+                with cells.cell(f"{form}, {per_s} letters/s, stalls at {point}"):
+                    if form == "socket":
+                        pcm = (await _speak(plane, "first/aura-2-thalia-en", PUNCTUATED)).pcm
+                    else:
+                        pcm = (await _read(plane, FORMS[0], PUNCTUATED))[0][44:]
+                    heard = voice.heard(pcm, RATE)
+                    first_s = voice.spans("Alpha bravo charlie,")[-1][2] + 0.12
+                    spoken_s = point / 10 * len(voice.pcm(PUNCTUATED, 1_000)) / 2_000
+                    assert words_off(heard) <= (1 if spoken_s > first_s else 2), " ".join(heard)
+    cells.check()
+
+
 # ---------------------------------------------------------------------- over HTTP
 
 

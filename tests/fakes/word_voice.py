@@ -34,9 +34,11 @@ _KBIT = {
 
 @attrs.frozen(kw_only=True)
 class WordVoice:
-    """`per_s`: letters a second."""
+    """`per_s`: letters a second. It pauses after a comma, and longer after a sentence, where that is set."""
 
     per_s: float = 15.0
+    comma_s: float = 0.0
+    sentence_s: float = 0.0
     lead_in_s: float = 0.15
     tail_s: float = 0.2
 
@@ -54,9 +56,10 @@ class WordVoice:
             return b""
         size = int(rate_hz * _BLOCK_S)
         out = [bytes(2 * size) * round(self.lead_in_s / _BLOCK_S)]
-        for n, (_, level, blocks) in enumerate(words):
+        for n, (word, level, blocks) in enumerate(words):
             up, down = struct.pack("<h", level) * size, struct.pack("<h", -level) * size
             out.append(((up + down) * blocks)[: 2 * size * blocks] if n % 2 else ((down + up) * blocks)[: 2 * size * blocks])
+            out.append(bytes(2 * size) * round(self._pause_s(word) / _BLOCK_S))
         out.append(bytes(2 * size) * round(self.tail_s / _BLOCK_S))
         return b"".join(out)
 
@@ -65,8 +68,11 @@ class WordVoice:
         at, spans = self.lead_in_s, []
         for word, _, blocks in self._levels(text):
             spans.append((word, at, at + blocks * _BLOCK_S))
-            at += blocks * _BLOCK_S
+            at += blocks * _BLOCK_S + self._pause_s(word)
         return spans
+
+    def _pause_s(self, word: str) -> float:
+        return self.comma_s if word.endswith(",") else self.sentence_s if word.endswith((".", "?", "!")) else 0.0
 
     def mp3(self, text: str, fmt: AudioFormat) -> list[bytes]:
         """Return the same as mono frames of mp3, each filled with the number of the word that sounds.
