@@ -275,6 +275,18 @@ def answer_chat(
     return stream_events(exchange, opening, lambda answer: encoder(answer).encode)
 
 
+def answer_document(exchange: HttpExchange, request: ChatRequest) -> Awaitable[None]:
+    """Send the vendor's answer to a request for a document (`ChatRequest.document`) as it is."""
+
+    async def work() -> None:
+        async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
+            (event,) = await answer.receive()
+            assert isinstance(event, Completion)
+            await send_response(exchange.send, 200, JSON, event.raw or b"", answer_headers(exchange, answer))
+
+    return while_connected(exchange, work)
+
+
 def answer_speech(
     exchange: HttpExchange, request: SpeakRequest, extra_headers: Callable[[SpeakAnswer], Headers] | None = None
 ) -> Awaitable[None]:

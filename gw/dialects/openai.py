@@ -1,4 +1,4 @@
-"""OpenAI's HTTP API: chat completions, speech, transcriptions, translations.
+"""OpenAI's HTTP API: chat completions, embeddings, moderations, speech, transcriptions, translations.
 
 If the upstream speaks this dialect too, its own JSON goes out unchanged. Azure's clients send the same to
 `/openai/deployments/{deployment}/…`: the path names the model there, whatever the body says.
@@ -19,6 +19,7 @@ from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio
 from gw.wire.openai_chat import ChatEncoder, parse_request
+from gw.wire.openai_embeddings import parse_embeddings, parse_moderation
 
 DIALECT = Dialect(name="openai")
 
@@ -35,6 +36,14 @@ async def chat_completions(exchange: HttpExchange) -> None:
         )
 
     await http_handler.answer_chat(exchange, request, encoder)
+
+
+async def embeddings(exchange: HttpExchange) -> None:
+    await http_handler.answer_document(exchange, parse_embeddings(await exchange.body(), _deployment(exchange)))
+
+
+async def moderations(exchange: HttpExchange) -> None:
+    await http_handler.answer_document(exchange, parse_moderation(await exchange.body(), _deployment(exchange)))
 
 
 async def speech(exchange: HttpExchange) -> None:
@@ -86,6 +95,8 @@ def _deployment(exchange: HttpExchange) -> str | None:
 
 ROUTES: Routes = {
     ("POST", "/v1/chat/completions"): chat_completions,
+    ("POST", "/v1/embeddings"): embeddings,
+    ("POST", "/v1/moderations"): moderations,
     ("POST", "/v1/audio/speech"): speech,
     ("POST", "/v1/audio/transcriptions"): transcriptions,
     ("POST", "/v1/audio/translations"): partial(transcriptions, task="translate"),

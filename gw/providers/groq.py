@@ -15,7 +15,7 @@ from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream
+from gw.providers.spec import Account, ChatStream, Honours, ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat
 from gw.types.llm import ChatRequest
 from gw.types.speech_settings import LANGUAGE, SPEED, TRANSLATE
@@ -49,7 +49,12 @@ def _without_names(messages: msgspec.Raw) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode([{k: v for k, v in message.items() if k != "name"} for message in decoded]))
 
 
-chat = partial(chat_call, attrs.evolve(openai_like.CHAT, body=_body))
+_CHAT = attrs.evolve(openai_like.CHAT, body=_body)
+
+
+def chat(request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
+    """`POST {base}/chat/completions`, or `{base}/embeddings` (groq 1.7.0, `resources/embeddings.py`)."""
+    return chat_call(openai_like.EMBEDDINGS if request.dialect == openai_like.EMBEDDINGS.dialect else _CHAT, request, account)
 
 
 def _default_voice(model: str) -> str | None:
@@ -89,6 +94,7 @@ SPEC = ProviderSpec(
     type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
     default_voice=_default_voice,
     abilities=frozenset({"stream", "tools", "vision"}),
+    more_chat_dialects=frozenset({openai_like.EMBEDDINGS.dialect}),
     fetches=frozenset({"openai"}),
     chat=chat, transcribe=partial(openai_like.transcribe, native=_FORMATS), speak=_speak, speak_live=by_sentence(_speak_wav),
     honours={"transcribe": _TRANSCRIBE, "speak": _SPEECH, "speak_live": _SPEECH}, takes_own=_takes_own,

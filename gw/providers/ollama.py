@@ -23,16 +23,20 @@ _NATIVE = ChatWire(
     classify=vendor_errors.classify,
 )
 _OPENAI = attrs.evolve(openai_like.CHAT, path=b"/v1/chat/completions")
+_EMBEDDINGS = attrs.evolve(openai_like.EMBEDDINGS, path=b"/v1/embeddings")
 
 
 def chat(request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
-    """`POST {base}/api/chat`, or with `api: openai` `{base}/v1/chat/completions`."""
+    """`POST {base}/api/chat`, or with `api: openai` `{base}/v1/chat/completions`; `{base}/v1/embeddings` for embeddings."""
+    if request.dialect == _EMBEDDINGS.dialect:
+        return chat_call(_EMBEDDINGS, request, account)
     return chat_call(_OPENAI if account.options.get("api") == "openai" else _NATIVE, request, account)
 
 
 SPEC = ProviderSpec(
     type="ollama", base_url="http://127.0.0.1:11434", dialect="ollama",
     abilities=frozenset({"stream", "tools", "vision"}),
+    more_chat_dialects=frozenset({_EMBEDDINGS.dialect}),
     chat=chat,
     health_path="/api/version",
     transports={"chat": "HTTP, lines of JSON"},

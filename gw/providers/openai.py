@@ -66,10 +66,13 @@ _RESPONSES = ChatWire(
     classify=vendor_errors.classify,
 )
 _CHAT_ONLY = "openai.chat_only"
+_DOCUMENTS = {wire.dialect: wire for wire in (openai_like.EMBEDDINGS, openai_like.MODERATIONS)}
 
 
 def chat(request: ChatRequest, account: Account) -> Abortable[ChatStream]:
-    """`POST {base}/chat/completions`, or `{base}/responses` for a request of that dialect where the server has it."""
+    """`POST {base}/chat/completions`, or the path of another dialect: `{base}/responses` where the server has it."""
+    if (document := _DOCUMENTS.get(request.dialect)) is not None:
+        return chat_call(document, request, account)
     if request.dialect != _RESPONSES.dialect or (account.call_state.get(_CHAT_ONLY) and request.only_native is None):
         return chat_call(_CHAT, request, account)
     if request.only_native is not None or account.origin.host == _HOST:
@@ -144,7 +147,7 @@ def _speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 SPEC = ProviderSpec(
     type="openai", base_url="https://api.openai.com/v1", dialect="openai",
-    more_chat_dialects=frozenset({openai_responses_request.DIALECT}),
+    more_chat_dialects=frozenset({openai_responses_request.DIALECT, *_DOCUMENTS}),
     default_voice=lambda model: "alloy",  # the API requires one; this is the first of its list
     abilities=frozenset({"stream", "tools", "vision", "audio_in"}),
     honours={

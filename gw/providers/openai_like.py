@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+import attrs
 import msgspec
 
 from gw.net.http1 import HttpResponse
@@ -27,7 +28,7 @@ from gw.types.speech_settings import (
 )
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_audio, openai_chat, vendor_errors
+from gw.wire import openai_audio, openai_chat, openai_embeddings, vendor_errors
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -39,6 +40,18 @@ CHAT = ChatWire(
     decode=openai_chat.decode_completion, classify=vendor_errors.classify,
 )
 chat = partial(chat_call, CHAT)
+
+
+def _document(dialect: str, path: bytes) -> ChatWire:
+    return attrs.evolve(
+        CHAT, dialect=dialect, path=path,
+        body=lambda request, account: openai_embeddings.upstream_body(request, account.model),
+        decode=lambda body, provider, keep_raw: openai_embeddings.decode_document(body, provider, keep_raw=keep_raw),
+    )
+
+
+EMBEDDINGS = _document(openai_embeddings.EMBEDDINGS, b"/embeddings")
+MODERATIONS = _document(openai_embeddings.MODERATIONS, b"/moderations")
 
 
 class _StreamedTranscript(EventStream[TranscribeEvent]):

@@ -76,9 +76,9 @@ def _openai_usage(where: str, row: Fields, day: int) -> Charges:
 
 
 _OPENAI_USED = {
-    f"organization.usage.{kind}.result" for kind in ("completions", "audio_speeches", "audio_transcriptions")
+    f"organization.usage.{kind}.result" for kind in ("completions", "embeddings", "moderations", "audio_speeches", "audio_transcriptions")
 }
-"""Results of other kinds (embeddings, images, …) are of calls that the gateway does not make."""
+"""Results of other kinds (images, vector stores, …) are of calls that the gateway does not make."""
 
 
 def _line_item(where: str, item: object) -> str:

@@ -147,6 +147,9 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
     def plan(self, caller: Caller) -> None:
         """Choose the candidates. Raise the request's own error if it needs a dialect that none speaks."""
         super().plan(caller)
+        if self._request.document:
+            models = self.candidates.models
+            self.candidates = replace(self.candidates, models=tuple(model for model in models if model.name == models[0].name))
         only = self._request.only_native
         if only is not None and not any(self._is_native(model) for model in self.candidates.models):
             raise only
@@ -160,6 +163,9 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 
     def track_turn(self) -> None:
         meter = self.meter
+        if self._request.document:
+            self._text = None
+            return
         answer = self._turns.chat(meter.place, lambda: last_user(self._request), meter.timestamp)
         self._text = None if answer is None else answer.pieces
 

@@ -127,7 +127,7 @@ class Response(Generic[S, E]):
 
     @property
     def awaits_close(self) -> bool:
-        """Note that the answer is complete and its record waits for `close`."""
+        """Return whether the answer is complete and its record waits for `close`."""
         return self.done and self.spoken_share is not None and self.meter.record is None
 
     def _waste(self, usage: Usage) -> Waste:

@@ -33,9 +33,10 @@ UNSEEN_RECORDING_S = 300.0
 
 
 def estimate_chat(request: ChatRequest) -> Usage:
+    limit = request.max_output_tokens
     return Usage(
         input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
-        output_tokens=min(request.max_output_tokens or _DEFAULT_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS),
+        output_tokens=min(_DEFAULT_OUTPUT_TOKENS if limit is None else limit, _MAX_OUTPUT_TOKENS),
         source="estimated",
     )
 

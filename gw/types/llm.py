@@ -35,6 +35,9 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Dialect of the caller. An upstream of the same dialect gets the request, and answers, without translation."""
     native: bytes = b""
     """Body of the request as it came, where `dialect` is not OpenAI's."""
+    document: bool = False
+    """The answer is one JSON document (vectors, categories) that has a meaning only for this model: no text of a conversation, and
+    no other model may answer in its place."""
     only_native: ClientProtocolError | None = None
     """Set where `fields` lack a part of the request, so that only an upstream of the same dialect may be called: the error
     for a caller who has no such candidate."""

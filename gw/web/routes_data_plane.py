@@ -51,6 +51,14 @@ _COMPLETION = _object("choices", {
     "choices": {"type": "array", "items": {"type": "object"}},
     "usage": {"type": "object"},
 })  # fmt: skip
+_INPUTS = {"type": ["string", "array"], "items": {}, "minLength": 1, "minItems": 1}
+_EMBEDDINGS = {"type": "object", "required": ["input", "model"], "properties": {
+    **{"input": _INPUTS, "model": {**_TEXT, "minLength": 1}},
+    "dimensions": {"type": ["integer", "null"], "minimum": 1},
+    "encoding_format": {"enum": ["float", "base64", None]},
+}}  # fmt: skip
+_MODERATION_MODEL = {"type": ["string", "null"], "description": "Absent = `omni-moderation-latest`."}
+_MODERATION = _object("input", {"input": _INPUTS, "model": _MODERATION_MODEL})
 _SPEECH = _object("input", {
     "model": _MODEL,
     "input": {"type": "string", "minLength": 1},
@@ -114,6 +122,16 @@ DATA_PLANE = (
     _stored("GET", "/v1/responses/{response_id}", "response", "A stored response.", _RESPONSE),
     _stored("DELETE", "/v1/responses/{response_id}", "delete_response", "Delete a stored response.", _DELETED),
     _stored("GET", "/v1/responses/{response_id}/input_items", "response_input", "The input of a stored response.", _PAGE),
+    _post(
+        "/v1/embeddings", "embeddings", "Vectors of texts, in OpenAI's protocol. Only the same model of another provider is a fallback.",
+        Raw("application/json", _EMBEDDINGS, {"model": "sim/echo", "input": "Hello"}),
+        Raw("application/json", _object("data", {"object": _TEXT, "data": {"type": "array"}, "model": _TEXT, "usage": {"type": "object"}})),
+    ),
+    _post(
+        "/v1/moderations", "moderations", "Whether texts or images may be harmful, in OpenAI's protocol.",
+        Raw("application/json", _MODERATION, {"input": "Hello"}),
+        Raw("application/json", _object("results", {"id": _TEXT, "model": _TEXT, "results": {"type": "array"}})),
+    ),
     _post(
         "/v1/audio/speech", "speech", "Text to speech, in OpenAI's protocol.",
         Raw("application/json", _SPEECH, {"model": "sim/tone", "input": "Hello", "voice": "alloy"}), _AUDIO, _EVENTS,

@@ -244,7 +244,7 @@ _RAN_TOOLS = ("executed_tools",)
 """Groq runs tools of its own (search, a browser, code) and bills them apart; the answer does not count them by price."""
 
 
-def _usage(value: object, tier: object = None, addons: tuple[str, ...] = ()) -> Usage | None:
+def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -> Usage | None:
     """Return usage; None if it is missing or unreadable, which is no reason to lose the answer.
 
     `tier`: `service_tier` of the answer, the tier that served it, whatever the request asked for.
@@ -321,7 +321,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
                 events.append(self._delta(choice, raw))
                 raw = b"" if self._keep_raw else None
         elif usage is not None:
-            report = _usage(usage, self._tier, self._addons)
+            report = usage_of(usage, self._tier, self._addons)
             if report is not None:
                 self._latest_usage = None
                 events.append(UsageReport(usage=report, raw=data if self._keep_raw else None))
@@ -329,7 +329,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
             events.append(Delta(raw=data))   # Azure's filter results, padding
 
     def _finish(self, events: list[ChatEvent]) -> None:
-        usage = _usage(self._latest_usage, self._tier, self._addons)
+        usage = usage_of(self._latest_usage, self._tier, self._addons)
         if usage is not None:
             events.append(UsageReport(usage=usage))
         if not self._has_content:
@@ -406,7 +406,7 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     addons = _RAN_TOOLS if message.executed_tools else ()
     return Completion(
         text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason,
-        usage=_usage(answer.usage or groq.usage, answer.service_tier, addons), raw=body if keep_raw else None,
+        usage=usage_of(answer.usage or groq.usage, answer.service_tier, addons), raw=body if keep_raw else None,
     )
 
 

@@ -23,13 +23,14 @@ from gw.types.speech_settings import (
     TRANSLATE,
     WORD_TIMESTAMPS,
 )
+from gw.wire.openai_embeddings import EMBEDDINGS
 
 __all__ = ["MODELS", "SPEC"]
 
 _SPEECH: Honours = {NO_STORE: True, LANGUAGE: True, WORD_TIMESTAMPS: True}
 
 SPEC = ProviderSpec(
-    type="sim", base_url="", dialect="sim",
+    type="sim", base_url="", dialect="sim", more_chat_dialects=frozenset({EMBEDDINGS}),
     chat=chat, transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={
         "transcribe": {

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from gw.providers.sim import script
 from gw.providers.sim.call import SimCall, start_call
+from gw.providers.sim.embed import embed
 from gw.providers.spec import Account, ChatStream, rejected
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Delta, UsageReport
 from gw.types.usage import Usage
+from gw.wire.openai_embeddings import EMBEDDINGS
 
 
 class _Answer:
@@ -26,8 +28,13 @@ class _Answer:
         return piece
 
 
+def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
+    """Answer a conversation, or a request for embeddings."""
+    return embed(request, account) if request.dialect == EMBEDDINGS else _converse(request, account)
+
+
 @asynccontextmanager
-async def chat(request: ChatRequest, account: Account) -> AsyncIterator[ChatStream]:
+async def _converse(request: ChatRequest, account: Account) -> AsyncIterator[ChatStream]:
     """Answer from OpenAI's `messages`, `tools` and `tool_choice`; one event per token, streamed or not."""
     call = await start_call(account, "llm")
     try:

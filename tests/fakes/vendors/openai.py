@@ -23,6 +23,7 @@ from gw.wire import (
     multipart,
     openai_audio,
     openai_chat,
+    openai_embeddings,
     openai_responses_answer,
     openai_responses_request,
     sse,
@@ -107,6 +108,8 @@ class FakeOpenAI(ScriptedVendor):
         return {
             ("POST", "/chat/completions"): self._chat,
             **({("POST", "/responses"): self._responses} if self.has_responses else {}),
+            ("POST", "/embeddings"): self._embeddings,
+            ("POST", "/moderations"): self._moderations,
             ("POST", "/audio/speech"): self._speech,
             ("POST", "/audio/transcriptions"): self._transcription,
             ("POST", "/audio/translations"): self._transcription,
@@ -153,6 +156,44 @@ class FakeOpenAI(ScriptedVendor):
         await trio.sleep(self.first_token_after_s + self.token_gap_s * len(pieces))
         complete = encoder.answer([*events, UsageReport(usage=entry.usage)])
         await answer.send_complete(b'{"id":' if self.malformed else complete, "application/json")
+
+    async def _embeddings(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        """Source: openai-python 3.52.0, `types/embedding_create_params.py`: an input must not be empty, has 2,048 items at most,
+        and `dimensions` are for text-embedding-3 and later only."""
+        entry.fields = fields = json_of(body)
+        given = fields.get("input")
+        items = given if isinstance(given, list) and not all(isinstance(item, int) for item in given) else [given]
+        refused = not given or "" in items or len(items) > 2_048
+        if refused or ("dimensions" in fields and not fields["model"].startswith("text-embedding-3")):
+            member = "input" if refused else "dimensions"
+            what = f"invalid {member}"
+            error = openai_chat.error_body(type="invalid_request_error", code=None, message=what, param=member, request_id="")
+            await answer.send_complete(error, "application/json", 400)
+            return
+        tokens = sum(len(item.split()) if isinstance(item, str) else len(item) for item in items)
+        entry.usage = Usage(input_tokens=tokens, source="vendor")
+        vectors = [[float(index), 0.5] for index in range(len(items))]
+        as_base64 = fields.get("encoding_format") == "base64"
+        complete = openai_embeddings.encode_embeddings(vectors, fields["model"], tokens, as_base64=as_base64)
+        await answer.send_complete(b'{"data":' if self.malformed else complete, "application/json")
+
+    async def _moderations(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        """Source: openai-python 3.52.0, `types/moderation.py`."""
+        entry.fields = fields = json_of(body)
+        names = (
+            "harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm",
+            "self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
+        )  # fmt: skip
+        given, model = fields["input"], fields.get("model", openai_embeddings.DEFAULT_MODERATION)
+        results = [
+            {
+                "flagged": False, "categories": dict.fromkeys(names, False), "category_scores": dict.fromkeys(names, 0.0),
+                "category_applied_input_types": {name: ["text"] for name in names},
+            }
+            for _ in (given if isinstance(given, list) else [given])
+        ]  # fmt: skip
+        complete = msgspec.json.encode({"id": "modr-1", "model": model, "results": results})
+        await answer.send_complete(complete, "application/json")
 
     async def _responses(self, entry: Entry, body: bytes, answer: Answer) -> None:
         """Source: openai-python 3.52.0, `types/responses`; the answer to an unknown `previous_response_id` as reported in
