@@ -20,8 +20,8 @@ from random import Random
 
 import attrs
 
+from gw.store.batches import write_batch
 from gw.store.sqlite import open_writer, prepare_folder
-from gw.store.writer import write_batch
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 
 DAY_S = 86_400

@@ -258,6 +258,26 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | Requ
             yield offset, _decode(line)
 
 
+def bad_path(segment: Path) -> Path:
+    """Return where lines of a segment are kept that cannot be read; replay and trimming leave such files alone."""
+    return segment.with_name(f"{segment.name}.bad")
+
+
+def keep_unreadable(segment: Path) -> Path | None:
+    """Append the unreadable lines of a segment to a file of their own; return it, None if there are none. Raises OSError."""
+    with segment.open("rb") as file:
+        lines = [line for line in file if line.endswith(b"\n") and _decode(line) is None]
+    if not lines:
+        return None
+    path = bad_path(segment)
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "ab") as kept:
+        kept.writelines(lines)
+        kept.flush()
+        os.fsync(kept.fileno())
+    return path
+
+
 def read_records(path: Path, offset: int, limit: int) -> tuple[list[RequestRecord], int]:
     """Return at most `limit` finished records from `offset` on, and the offset after them. Blocks."""
     records: list[RequestRecord] = []

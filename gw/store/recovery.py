@@ -2,7 +2,8 @@
 
 Finished records are inserted unless their id is there already; an intent whose request never finished becomes a record
 `error` / `interrupted` with what was estimated before the call, since the vendor may charge for it. The segments go
-only after the last commit, so a start that is killed replays again and changes nothing twice.
+only after the last commit, so a start that is killed replays again and changes nothing twice. Lines that cannot be read are
+kept beside the database, in files that end with `.bad`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import apsw
 import attrs
 import msgspec
 
-from gw.store.journal import read_lines, segment_paths
-from gw.store.writer import BATCH, log_unwritable, write_possible
+from gw.store.batches import log_unwritable, write_possible
+from gw.store.journal import keep_unreadable, read_lines, segment_paths
+from gw.store.writer import BATCH
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, total_usage
 
@@ -25,12 +27,16 @@ _SAME = sorted({*Intent.__struct_fields__} & {*RequestRecord.__struct_fields__} 
 
 @attrs.define
 class Replayed:
-    """Counts. `records` were not in the database yet; `unreadable` lines and `unwritable` records were skipped."""
+    """Counts. `records` were not in the database yet; `unreadable` lines and `unwritable` records were skipped.
+
+    `kept_in`: files with the unreadable lines.
+    """
 
     records: int = 0
     interrupted: int = 0
     unreadable: int = 0
     unwritable: int = 0
+    kept_in: tuple[str, ...] = ()
 
 
 def replay(db: apsw.Connection, database: Path) -> Replayed:
@@ -55,8 +61,20 @@ def replay(db: apsw.Connection, database: Path) -> Replayed:
     result.records += _write(db, batch, result)
     result.interrupted = _write(db, [interrupted(intents) for intents in unfinished.values()], result)
     for path in paths:
-        path.unlink()
+        _remove(path, result)
     return result
+
+
+def _remove(segment: Path, result: Replayed) -> None:
+    """Remove a segment whose unreadable lines are safe; on a disk that takes none of them, leave it for the next start."""
+    try:
+        kept = keep_unreadable(segment) if result.unreadable else None
+    except OSError:
+        result.kept_in += (str(segment),)
+        return
+    if kept is not None:
+        result.kept_in += (str(kept),)
+    segment.unlink()
 
 
 def _write(db: apsw.Connection, records: list[RequestRecord], result: Replayed) -> int:

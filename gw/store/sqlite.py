@@ -17,12 +17,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import apsw
 import msgspec
+import structlog
 import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import migrations
 from gw.telemetry.clock import Clock
 
+log = structlog.get_logger()
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 P = ParamSpec("P")
@@ -44,9 +46,38 @@ TRANSIENT: tuple[type[apsw.Error], ...] = (
 """Faults of the disk or of another program: retrying is right, and no record is lost meanwhile. Any other is our bug."""
 
 
+class DatabaseGone(apsw.CantOpenError):
+    """The file at the database's path is not the one that was opened: what is written would be lost with the process."""
+
+
+class OpenedFile:
+    """The file of a database, by device and inode, to notice that it was deleted or replaced while it is open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._opened = self._identity()
+
+    def check(self) -> None:
+        """Raise DatabaseGone if another file, or none, is at the path now."""
+        if (now := self._identity()) != self._opened:
+            raise DatabaseGone("deleted" if now is None else "replaced")
+
+    def _identity(self) -> tuple[int, int] | None:
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+
 def describe(error: apsw.Error, path: Path) -> str:
     """Return one line for people: what is wrong with the database and what to do."""
     match error:
+        case DatabaseGone():
+            return (
+                f"the database {path} was {error} while gw runs; records wait in the journal beside it: put the file back, "
+                "or start gw again, which writes them to the database that is there then"
+            )
         case apsw.BusyError() | apsw.LockedError():
             return f"database is locked: another program is writing to {path}"
         case apsw.FullError():
@@ -78,6 +109,8 @@ def struct_of(kind: type[S], row: Sequence[Any]) -> S:
 
 def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -> apsw.Connection:
     """Open, create or upgrade the database. Blocks. Raises DatabaseLocked, StoreUnavailable; deletes nothing."""
+    _refuse_emptied(path)
+    _set_wal_aside(path)
     make_private(path)
     with translated(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
@@ -100,6 +133,7 @@ def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
     """Open a read-only connection to an up-to-date database (`any_schema`: or an older one). Blocks. Raises StoreUnavailable."""
     if not path.exists():
         raise StoreUnavailable(what=f"there is no database at {path}")
+    _refuse_emptied(path)
     with translated(path):
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
@@ -142,6 +176,41 @@ def make_private(path: Path) -> None:
             os.close(fd)
     except OSError as error:
         raise StoreUnavailable(what=f"cannot open the database {path}: {error.strerror}") from error
+
+
+def wal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Raise StoreUnavailable for an empty file beside a WAL with content, which opening the database would delete.
+
+    SQLite writes the first page before there is a WAL, so something else has emptied the file.
+    """
+    wal = wal_of(path)
+    if _size(path) == 0 and _size(wal) > 0:
+        remedy = f"restore a backup and remove {wal.name}, or move both away to start with an empty database"
+        raise StoreUnavailable(what=f"the database {path} is empty, but {wal.name} beside it has data: {remedy}. Nothing was changed")
+
+
+def _set_wal_aside(path: Path) -> None:
+    """Keep, under another name, the WAL of a database that was removed: a new database would overwrite it."""
+    wal = wal_of(path)
+    if not path.exists() and _size(wal) > 0:
+        aside = wal.with_name(f"{wal.name}.bad")
+        try:
+            wal.rename(aside)
+        except OSError as error:
+            raise StoreUnavailable(what=f"cannot move {wal} aside: {error.strerror}") from error
+        log.warning("database_wal_set_aside", path=str(aside), why=f"there is no database at {path}")
+
+
+def _size(path: Path) -> int:
+    """Return the size of a file, -1 if there is none."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
 
 
 def _set_up(db: apsw.Connection) -> None:

@@ -193,7 +193,8 @@ class Store(Reader):
     @property
     def degraded(self) -> str:
         """Description of what is wrong, for people; empty = nothing."""
-        return "; ".join(filter(None, (self._journal.trouble, self._writer.trouble)))
+        gone = self._writer.file_trouble()
+        return "; ".join(filter(None, (self._journal.trouble, gone or self._writer.trouble)))
 
     @property
     def accepting(self) -> bool:
@@ -252,8 +253,9 @@ async def _running(store: Store, journal: Journal, writer: Writer, reports: Repo
     finally:
         # Here and not in the task: the task is cancelled together with the block, the records must not be.
         try:
-            with trio.move_on_after(CLOSE_S, shield=True):
-                await writer.drain()
+            if not writer.leave_gone_file():
+                with trio.move_on_after(CLOSE_S, shield=True):
+                    await writer.drain()
         finally:
             if writer.depth:
                 log.warning("usage_records_left_in_journal", records=writer.depth, why=writer.trouble)

@@ -14,6 +14,7 @@ the journal nor the queue can take is lost, and it is logged completely.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -28,10 +29,11 @@ import structlog
 import trio
 
 from gw.errors import DatabaseLocked
-from gw.store import attempt_rollups, entity_rows, requests, rollups
+from gw.store import entity_rows, requests
+from gw.store.batches import log_safely, log_unwritable, write_batch, write_possible
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.rollups import RollupVersions
-from gw.store.sqlite import TRANSIENT, describe, translated
+from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, translated
 from gw.telemetry.clock import DAY_S, Clock
 from gw.types.usage import RequestRecord
 
@@ -46,11 +48,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between attempts of a change, while its caller waits
 PROBE_S = 1.0  # between two checks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
-_RECORD_FAULTS = (
-    *(ValueError, TypeError, AttributeError, ArithmeticError),
-    *(apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError),
-)
-"""Faults of one record. Any other is of the database, and concerns all records."""
 _PRUNE_ROWS = 2_000  # in one transaction, so that records wait briefly
 _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
@@ -69,54 +66,6 @@ class Counters:
     pruned: int = 0
 
 
-def _log(level: Callable[..., object], event: str, **fields: object) -> None:
-    """Log, ignoring a log on the disk that is full."""
-    with suppress(OSError):
-        level(event, **fields)
-
-
-def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
-    """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing."""
-    if not records:
-        return 0
-    db.execute("begin immediate")
-    try:
-        fresh = requests.insert(db, records)
-        rollups.add(db, fresh)
-        attempt_rollups.add(db, fresh)
-        requests.join_turns(db, fresh)
-        db.execute("commit")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("rollback")
-        raise
-    return len(fresh)
-
-
-def write_possible(
-    db: apsw.Connection, records: Sequence[RequestRecord]
-) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
-    """Insert the records that can be written; return how many were new, and the refused ones with their faults.
-
-    A batch that fails is halved until the faulty record is alone. Blocks; repeating it changes nothing.
-    """
-    try:
-        return write_batch(db, records), []
-    except _RECORD_FAULTS as error:
-        if len(records) == 1:
-            return 0, [(records[0], error)]
-    half = len(records) // 2
-    new, refused = write_possible(db, records[:half])
-    more_new, more_refused = write_possible(db, records[half:])
-    return new + more_new, refused + more_refused
-
-
-def log_unwritable(record: RequestRecord, error: Exception) -> None:
-    """Log all of a record that cannot be stored anywhere else."""
-    content = requests.clean(msgspec.to_builtins(record))
-    _log(log.error, "usage_record_unwritable", id=record.id, why=f"{type(error).__name__}: {error}", record=content)
-
-
 class Writer:
     """Owns the writing connection. `put` and the counters are used on the event loop, SQL runs in the writer's one thread."""
 
@@ -125,6 +74,8 @@ class Writer:
     ) -> None:
         self._db = db
         self._path = path
+        self._file = OpenedFile(path)
+        self._file_checked_at = -math.inf
         self._journal = journal
         self._clock = clock
         self._retention_s = retention_days * DAY_S
@@ -144,6 +95,8 @@ class Writer:
         self.counters = Counters()
         self.versions = RollupVersions()
         self.trouble = ""
+        self._gone = ""
+        self._reported = ""
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
 
@@ -167,7 +120,7 @@ class Writer:
             self._queue.append((record, segment))
         else:
             self.counters.dropped += 1
-            _log(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
+            log_safely(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
             return
         self.counters.finished += 1
         if self._commit_events is not None:
@@ -208,6 +161,7 @@ class Writer:
         def insert() -> tuple[int, list[RequestRecord]]:
             batch = list(records)
             with translated(self._path):
+                self._file.check()
                 return write_batch(self._db, batch), batch
 
         new, batch = await self._in_thread(insert)
@@ -219,6 +173,7 @@ class Writer:
 
         def apply() -> None:
             with translated(self._path):
+                self._file.check()
                 entity_rows.apply(self._db, change)
 
         # Not `_in_thread`: the caller may be cancelled while it waits, and the journal's finished files belong to `run`.
@@ -300,7 +255,7 @@ class Writer:
     async def _commit(self) -> None:
         records = [record for record, _ in self._batch]
         pause = FIRST_PAUSE_S
-        while (written := await self._try(partial(write_possible, self._db, records))) is None:
+        while (written := await self._try(partial(self._write, records))) is None:
             self.counters.retries += 1
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -319,6 +274,35 @@ class Writer:
         self._count(len(records) - len(refused))
         if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
             await self._checkpoint()
+
+    def _write(self, records: Sequence[RequestRecord]) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
+        """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
+        self._file.check()
+        written = write_possible(self._db, records)
+        self._file.check()  # deleted meanwhile: writing them again changes nothing
+        return written
+
+    def file_trouble(self) -> str:
+        """Return what is wrong with the file at the path, "" if nothing; look once in PROBE_S, also while nothing is written."""
+        now = trio.current_time()
+        if now >= self._file_checked_at + PROBE_S:
+            self._file_checked_at = now
+            try:
+                self._file.check()
+            except DatabaseGone as error:
+                self._gone = self._degraded(describe(error, self._path))
+            else:
+                self._gone = ""
+        return self._gone
+
+    def leave_gone_file(self) -> bool:
+        """Return whether the database is gone; then closing it removes no WAL, which another database's would be by now."""
+        try:
+            self._file.check()
+        except DatabaseGone:
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            return True
+        return False
 
     def _count(self, committed: int) -> None:
         self.counters.committed += committed
@@ -355,15 +339,19 @@ class Writer:
         try:
             result = await self._in_thread(work)
         except TRANSIENT as error:
-            trouble = describe(error, self._path)
-            if trouble != self.trouble:
-                _log(log.warning, "usage_store_degraded", why=trouble, waiting=self.depth)
-            self.trouble = trouble
+            self.trouble = self._degraded(describe(error, self._path))
             return None
-        if self.trouble:
-            _log(log.info, "usage_store_recovered", waiting=self.depth)
-            self.trouble = ""
+        if self._reported:
+            log_safely(log.info, "usage_store_recovered", waiting=self.depth)
+            self.trouble = self._reported = ""
         return result
+
+    def _degraded(self, why: str) -> str:
+        """Log what is wrong, once until it changes, and return it."""
+        if why != self._reported:
+            log_safely(log.warning, "usage_store_degraded", why=why, waiting=self.depth)
+        self._reported = why
+        return why
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         """Run `work`, even if cancelled: a commit is either known to have happened or known not to."""

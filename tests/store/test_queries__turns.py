@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from gw.store import queries, requests
+from gw.store.batches import write_batch
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.migrations import migrate
-from gw.store.writer import write_batch
 from gw.types.usage import HeardSpeech
 from tests.fakes.records import NOON, record
 

@@ -1,3 +1,4 @@
+import stat
 import tempfile
 from pathlib import Path
 
@@ -7,12 +8,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from structlog.testing import capture_logs
 
 from gw.store import requests, rollups
+from gw.store.batches import write_batch
 from gw.store.journal import Journal, read_lines, segment_paths
 from gw.store.recovery import Replayed, interrupted, replay
 from gw.store.sqlite import open_writer
-from gw.store.writer import write_batch
 from gw.types.usage import Usage
-from tests.fakes.disk import refuse
+from tests.fakes.disk import files_end_at, refuse
 from tests.fakes.records import NOON, intent, record
 
 
@@ -65,7 +66,22 @@ def test_more_records_than_fit_in_a_batch(db, path):
 
 def test_unreadable_lines_are_counted_and_a_torn_end_is_nothing(db, path):
     path.with_name("gw.db.journal.1").write_bytes(b"Fgarbage\n\x00\xff\nF{torn")
-    assert replay(db, path) == Replayed(unreadable=2)
+    kept = path.with_name("gw.db.journal.1.bad")
+    assert replay(db, path) == Replayed(unreadable=2, kept_in=(str(kept),))
+    assert kept.read_bytes() == b"Fgarbage\n\x00\xff\n"
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert segment_paths(path) == []
+    path.with_name("gw.db.journal.1").write_bytes(b"Fmore\n")
+    assert replay(db, path) == Replayed(unreadable=1, kept_in=(str(kept),))
+    assert kept.read_bytes() == b"Fgarbage\n\x00\xff\nFmore\n"
+
+
+def test_unreadable_lines_stay_where_they_are_on_a_full_disk(db, path):
+    segment = path.with_name("gw.db.journal.1")
+    segment.write_bytes(b"Fgarbage\n")
+    with files_end_at(0):
+        assert replay(db, path) == Replayed(unreadable=1, kept_in=(str(segment),))
+    assert segment.read_bytes() == b"Fgarbage\n"
 
 
 def test_numbers_without_bounds_do_not_stop_the_start(db, path):

@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.store import latency, requests, rollups
+from gw.store.batches import write_batch
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.migrations import migrate
-from gw.store.writer import write_batch
 from gw.telemetry.clock import utc_day
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import AttemptRecord, Usage

@@ -11,10 +11,10 @@ from structlog.testing import capture_logs
 
 from gw.errors import DatabaseLocked
 from gw.store import requests, writer
+from gw.store.batches import write_batch
 from gw.store.journal import segment_paths
 from gw.store.sqlite import open_writer
 from gw.store.store import open_store
-from gw.store.writer import write_batch
 from gw.telemetry.clock import DAY_S
 from tests.fakes import stored
 from tests.fakes.disk import files_end_at, refuse

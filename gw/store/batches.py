@@ -1,0 +1,68 @@
+"""A batch of finished records and their rollups in one transaction, and what becomes of a record that has a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import apsw
+import msgspec
+import structlog
+
+from gw.store import attempt_rollups, requests, rollups
+from gw.types.usage import RequestRecord
+
+log = structlog.get_logger()
+_RECORD_FAULTS = (
+    *(ValueError, TypeError, AttributeError, ArithmeticError),
+    *(apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError),
+)
+"""Faults of one record. Any other is of the database, and concerns all records."""
+
+
+def log_safely(level: Callable[..., object], event: str, **fields: object) -> None:
+    """Log, ignoring a log on the disk that is full."""
+    with suppress(OSError):
+        level(event, **fields)
+
+
+def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
+    """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing."""
+    if not records:
+        return 0
+    db.execute("begin immediate")
+    try:
+        fresh = requests.insert(db, records)
+        rollups.add(db, fresh)
+        attempt_rollups.add(db, fresh)
+        requests.join_turns(db, fresh)
+        db.execute("commit")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("rollback")
+        raise
+    return len(fresh)
+
+
+def write_possible(
+    db: apsw.Connection, records: Sequence[RequestRecord]
+) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
+    """Insert the records that can be written; return how many were new, and the refused ones with their faults.
+
+    A batch that fails is halved until the faulty record is alone. Blocks; repeating it changes nothing.
+    """
+    try:
+        return write_batch(db, records), []
+    except _RECORD_FAULTS as error:
+        if len(records) == 1:
+            return 0, [(records[0], error)]
+    half = len(records) // 2
+    new, refused = write_possible(db, records[:half])
+    more_new, more_refused = write_possible(db, records[half:])
+    return new + more_new, refused + more_refused
+
+
+def log_unwritable(record: RequestRecord, error: Exception) -> None:
+    """Log all of a record that cannot be stored anywhere else."""
+    content = requests.clean(msgspec.to_builtins(record))
+    log_safely(log.error, "usage_record_unwritable", id=record.id, why=f"{type(error).__name__}: {error}", record=content)
