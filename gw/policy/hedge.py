@@ -75,3 +75,12 @@ class HedgeBudget:
             self._hedges[project] = self._hedges.get(project, 0) + 1
             self._nusd[project] = self._nusd.get(project, 0) + (estimate_nusd or 0)
         return allowed
+
+    def settle(self, project: str, day: int, *, estimate_nusd: int, cost_nusd: int) -> None:
+        """Count what a hedge has cost in place of its estimate, as a restart would read it from the records."""
+        if day == self._day:
+            self._nusd[project] = self._nusd.get(project, 0) + cost_nusd - estimate_nusd
+
+    def spent_nusd(self, project: str) -> int:
+        """Return what the day's hedges of a project have cost, with the estimates of those that still run."""
+        return self._nusd.get(project, 0)

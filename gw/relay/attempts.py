@@ -21,6 +21,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
@@ -142,10 +143,14 @@ class RequestContext(ABC, Generic[S, E]):
         if planner.routing.hedge != "auto":
             return True
         provider = self.candidates.catalog.provider(model.provider)
-        return planner.hedge_budget.take(
-            project.id, meter.day, estimate_nusd=meter.cost_of(self.spec.estimate, model, provider).nusd,
-            spent_nusd=planner.accounting.ledger.spent(project.id), share=planner.routing.hedge_spend,
-        )
+        budget, estimate_nusd = planner.hedge_budget, meter.cost_of(self.spec.estimate, model, provider).nusd
+        taken = budget.take(
+            project.id, meter.day, estimate_nusd=estimate_nusd, spent_nusd=planner.accounting.ledger.spent(project.id),
+            share=planner.routing.hedge_spend,
+        )  # fmt: skip
+        if taken:
+            meter.settle_hedges = partial(budget.settle, project.id, meter.day, estimate_nusd=estimate_nusd or 0)
+        return taken
 
     def speed_key(self, model: Model) -> tuple[str, Modality, bool, str]:
         return model.id, self.spec.modality, self.spec.stream, self.first_event

@@ -72,6 +72,12 @@ def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day
     return book.cost(usage, price_of(book, model, provider, day, live=live), local=provider.location == "local")
 
 
+def hedged_nusd(record: RequestRecord) -> int:
+    """Return what a request's hedges have cost, by estimate where that is unknown: as it is summed up from stored records."""
+    costs = [a.estimated_nusd if a.cost_nusd is None else a.cost_nusd for a in record.attempts if a.hedges]
+    return sum([cost or 0 for cost in costs])
+
+
 def total_cost(costs: Sequence[Cost]) -> Cost:
     """Add costs up. The sum is unknown when all of them are; when some are, its source says so."""
     known = [cost.nusd for cost in costs if cost.nusd is not None]
@@ -125,6 +131,8 @@ class Meter:
         self.last_event_at: float | None = None
         self.ended_at: float | None = None  # when the request was over, if its record is made later
         self.record: RequestRecord | None = None
+        self.settle_hedges: Callable[..., None] | None = None
+        """Takes `cost_nusd`, what the hedges of the request have cost, in place of the estimate that was counted."""
 
     def now(self) -> float:
         """Return the wall time in Unix seconds."""
@@ -272,6 +280,8 @@ class Meter:
         accounting.records.finish(record)
         if self.reservation is not None:
             accounting.ledger.settle(self.reservation, cost.nusd or 0, estimated_nusd)
+        if self.settle_hedges is not None:
+            self.settle_hedges(cost_nusd=hedged_nusd(record))
         accounting.observer.observe(record)
         return record
 

@@ -53,3 +53,17 @@ def test_what_was_recorded_before_a_restart_counts():
     assert take(budget, 2, spent=100)
     assert not take(budget, None, spent=0), "two hedges of 39 requests are more than the share already"
     assert take(budget, 5, spent=100, day=2)
+
+
+def test_what_a_hedge_has_cost_counts_in_place_of_its_estimate():
+    budget = HedgeBudget()
+    assert budget.take("p", 1, estimate_nusd=50, spent_nusd=1_000, share=0.05)
+    assert not budget.take("p", 1, estimate_nusd=50, spent_nusd=1_000, share=0.05)
+    budget.settle("p", 1, estimate_nusd=50, cost_nusd=8)
+    assert budget.spent_nusd("p") == 8
+    assert budget.take("p", 1, estimate_nusd=42, spent_nusd=1_000, share=0.05)
+    restarted = HedgeBudget()
+    restarted.load(1, {"p": HedgeSpend(nusd=8, hedges=1, requests=2)})
+    assert not restarted.take("p", 1, estimate_nusd=43, spent_nusd=1_000, share=0.05)
+    budget.settle("p", 2, estimate_nusd=50, cost_nusd=8)
+    assert budget.spent_nusd("p") == 50, "a hedge of another day"

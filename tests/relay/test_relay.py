@@ -23,7 +23,7 @@ from gw.errors import (
     UpstreamCut,
     UpstreamSlow,
 )
-from gw.relay.meter import cost_of
+from gw.relay.meter import cost_of, hedged_nusd
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.ids import Caller
 from gw.types.llm import Delta
@@ -422,7 +422,7 @@ async def test_auto_hedges_only_projects_of_voice(make_relay, nursery, autojump_
 
 
 async def test_auto_stays_within_its_share_of_the_days_spend(make_relay, nursery, autojump_clock):
-    """One hedge of about 200,000 nano-USD is allowed by a spend of 4,000,000, a second is not."""
+    """One hedge of about 200,000 nano-USD is allowed by a spend of 4,000,000; what it has cost counts from then on."""
     h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": 0})
     await keep_deadlines(h, nursery)
     talk(h)
@@ -434,9 +434,12 @@ async def test_auto_stays_within_its_share_of_the_days_spend(make_relay, nursery
     provider = h.relay.planner.current.catalog.provider("good")
     one = cost_of(h.relay.accounting.book, estimate, model, provider, 0).nusd
     assert one > 0
-    h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": one * 25})
+    h = make_relay(AUTO.format(knobs="latency_ms: 1900"), spent={"default": one * 20})
     await keep_deadlines(h, nursery)
     talk(h)
     for _ in range(4):
         await said(h.relay, chat())
+        spent, hedged = h.relay.accounting.ledger.spent("default"), sum(map(hedged_nusd, h.sink.records))
+        assert h.relay.planner.hedge_budget.spent_nusd("default") == hedged <= 0.05 * spent, "as a restart would load it"
+    assert hedged < one, "less than estimated"
     assert [len(record.attempts) for record in h.sink.records] == [2, 1, 1, 1]

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.policy.hedge import HedgeSpend
+from gw.relay.meter import hedged_nusd
 from gw.store import requests
 from gw.store.migrations import migrate
 from gw.store.requests import LogFilter
@@ -199,6 +200,7 @@ def test_the_hedges_of_a_day(db):
         record("1", attempts=hedged), record("2", attempts=unpriced), record("3"), record("4", project="other"),
         record("5", attempts=hedged, timestamp=NOON - DAY_S),
     ])  # fmt: skip
+    assert [hedged_nusd(record(attempts=attempts)) for attempts in (hedged, unpriced)] == [7, 5], "the same while it runs"
     assert requests.hedges(db, day) == {
         record().project: HedgeSpend(nusd=12, hedges=3, requests=3), "other": HedgeSpend(nusd=0, hedges=0, requests=1)
     }  # fmt: skip
