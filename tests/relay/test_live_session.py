@@ -8,10 +8,13 @@ import pytest
 import trio
 import trio.testing
 
+from gw.errors import GwError, UpstreamSlow
 from gw.providers.sim import fsk
+from gw.relay.listening import ListeningSession
 from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
-from gw.types.stt import Final, ListenRequest
+from gw.types.stt import Final, ListenEnd, ListenRequest
+from gw.types.usage import Usage
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
@@ -97,3 +100,49 @@ async def test_nothing_is_billed_for_a_vendor_that_was_dialled_and_not_needed(tm
         assert record.cost_nusd == record.attempts[0].cost_nusd > 0
         assert record.attempts[1].cost_nusd in (None, 0)
         assert not plane.gateway.relay.in_flight.scopes
+
+
+class _EndsAsItFails(ListeningSession):
+    """The provider's end is delivered just after its failure was noted, before the task that reads it is cancelled."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.may_end = trio.Event()
+        self.records: list[GwError | None] = []
+
+    async def _use(self, attempt, session, fail):
+        attempt.live = True
+        await self.may_end.wait()
+        fail(UpstreamSlow(provider="bad", after_s=1.0, detail="did not end the session"))
+        attempt.ended = True
+        attempt.reported = Usage(audio_seconds=3.0, source="vendor")
+        self._note_answered(attempt)
+        if (pending := self._emit([ListenEnd(usage=attempt.reported)])) is not None:
+            await pending
+        await trio.sleep_forever()
+
+    def _write_record(self, error, *, cancelled):
+        self.records.append(error)
+        super()._write_record(error, cancelled=cancelled)
+
+
+async def test_a_session_that_fails_in_the_moment_of_its_end_ends_once(tmp_path, autojump_clock):
+    """Its end is delivered and its record made: no other provider serves it again, and its budget is settled once."""
+    config = CONFIG % ("latency_ms: 0", "latency_ms: 0", "off") + "projects: {default: {daily_budget: 10}}\n"
+    async with open_plane(config, tmp_path) as plane:
+        relay = plane.gateway.relay
+        request = ListenRequest(model="bad/tone", format=PCM_16K)
+        session = _EndsAsItFails(relay.planner, relay.in_flight, relay.turns, relay.answer_times, request)
+        delivered: list[list[type]] = []
+        async with session.run(Caller()), trio.open_nursery() as nursery:
+            nursery.start_soon(session.for_each_batch, lambda events: delivered.append([*map(type, events)]))
+            await trio.testing.wait_all_tasks_blocked()
+            session.may_end.set()
+            await trio.sleep(10)
+            nursery.cancel_scope.cancel()
+        assert delivered == [[ListenEnd]]
+        assert session.records == [None]
+        assert len(session.attempts) == 1
+        (record,) = plane.kept.records
+        assert [attempt.outcome for attempt in record.attempts] == ["ok"]
+        assert relay.accounting.ledger.spent("default") == record.cost_nusd == 3 * 10_000_000
