@@ -20,7 +20,7 @@ from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
 from gw.relay.admission import RequestSpec
-from gw.relay.honoured import honoured
+from gw.relay.honoured import honoured, takes_own
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
@@ -120,6 +120,8 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """Channels that the vendor bills one by one."""
     voice: str | None = None
     """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
+    takes_own: bool = False
+    """Whether the vendor gets the caller's settings and control frames as they are."""
 
 
 class CandidatePlanner:
@@ -203,7 +205,8 @@ class CandidatePlanner:
         call = call_for(provider_spec, account, model)
         gate = self._limits.gate(provider, model, now, owner=project.id if provider.id in project.provider_keys else "")
         gate.enter(now)
-        return PreparedCall(model, provider, provider_spec, gate, call, ignored)
+        own = spec.settings is not None and takes_own(spec.settings, provider_spec, account)
+        return PreparedCall(model, provider, provider_spec, gate, call, ignored, takes_own=own)
 
     def unsupported(self, spec: RequestSpec, candidates: Candidates) -> list[tuple[Model, CandidateSkipped]]:
         """Return all candidates with why they cannot honour the settings; nothing if one of them may."""

@@ -17,14 +17,18 @@ def honoured(request: RequestSettings, call: str, spec: ProviderSpec, account: A
     needs, wishes = request.needs, request.wishes
     if not needs and not wishes:
         return ()
-    takes_own = spec.dialect == request.dialect if spec.takes_own is None else spec.takes_own(request, account)
-    if takes_own:
+    if takes_own(request, spec, account):
         return ()
     missing = _missing(needs, request, call, spec, account)
     if missing:
         detail = "cannot honour " + ", ".join(missing)
         raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail, settings=missing)
     return _missing(wishes, request, call, spec, account)
+
+
+def takes_own(request: RequestSettings, spec: ProviderSpec, account: Account) -> bool:
+    """Return whether a candidate gets the caller's settings and control frames as they are: it speaks the caller's protocol."""
+    return spec.dialect == request.dialect if spec.takes_own is None else spec.takes_own(request, account)
 
 
 def _missing(

@@ -174,7 +174,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
-        """Send a control frame to a provider of the caller's dialect. One that follows gets earlier frames too."""
+        """Send a control frame to a provider of the caller's protocol. One that follows gets earlier frames too."""
         attempt = self._current
         if (kind := type_or(frame, "control frame")) != "KeepAlive":
             if len(self._frames) == MAX_FRAMES:
@@ -182,7 +182,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             self._frames.append(frame)
         if attempt is None or not attempt.live:
             await trio.lowlevel.checkpoint()
-        elif attempt.call.spec.dialect == self.request.dialect:
+        elif attempt.call.takes_own:
             await self._forward(lambda session: session.send_frame(frame))
         else:
             note_ignored(attempt.attempt, [frame])
@@ -299,7 +299,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         await attempt.replay(self.audio)
         attempt.live = True
         self._note_audio(attempt)
-        if attempt.call.spec.dialect == self.request.dialect:
+        if attempt.call.takes_own:
             for frame in self._frames:
                 await session.send_frame(frame)
         else:

@@ -545,13 +545,16 @@ def encode_job(id_: str, status: str, *, audio_url: str, **members: object) -> b
 def encode_transcript(
     id_: str, transcript: stt.Transcript, *, audio_url: str, model: str, duration_s: float, utterances: bool = False
 ) -> bytes:
-    """Return a completed job with this transcript; with `utterances`, those of each speaker."""
+    """Return a completed job with this transcript; with `utterances`, those of each speaker.
+
+    A language that nobody has found is null (assemblyai 1.8.2: `TranscriptResponse.language_code` is optional).
+    """
     spoken = [_utterance_object(segment) for segment in segments_of(transcript)] if utterances else None
     return encode_job(
         id_, "completed", audio_url=audio_url, text=transcript.text,
         words=[_word_object(word) for word in transcript.words], utterances=spoken,
         confidence=confidence_of(transcript), audio_duration=round(transcript.duration_s or duration_s),
-        language_code=transcript.language or "en", language_confidence=transcript.language_confidence,
+        language_code=transcript.language, language_confidence=transcript.language_confidence,
         speech_model=None, speech_models=[model], punctuate=True,
         format_text=True, webhook_auth=False, auto_highlights=False, redact_pii=False, summarization=False,
         language_model="gw", acoustic_model="gw",

@@ -209,3 +209,8 @@ def test_write_and_read(text, words):
 def test_any_bytes(body):
     with suppress(ProviderError):   # and no other
         assert isinstance(decode_job(body), str | Transcript)
+
+
+def test_a_language_that_nobody_has_found_is_null():
+    encoded = batch.encode_transcript("t", Transcript(text="hi"), audio_url=URL, model="m", duration_s=1.0)
+    assert msgspec.json.decode(encoded)["language_code"] is None
