@@ -24,6 +24,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CLIENTS = Path("tests/clients")
 OLDER = "*/test_older*.py"
 PROGRAMS = "*/test_programs*.py"
+SUITES = "*/test_suites.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
@@ -123,13 +124,14 @@ def build(session: nox.Session) -> None:
 
 @nox.session
 def clients(session: nox.Session) -> None:
-    """Unchanged third-party voice clients against a running gateway; `clients_older` and `clients_programs` come after it. Needs
-    flite, promtool, java, node and npm."""
+    """Unchanged third-party voice clients against a running gateway; `clients_older`, `clients_programs` and `suites` come
+    after it. Needs flite, promtool, java, node and npm."""
     session.notify("clients_older")
     session.notify("clients_programs")
+    session.notify("suites")
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements.txt"))
-    leave_out = [f"--ignore-glob={OLDER}", f"--ignore-glob={PROGRAMS}"]
+    leave_out = [f"--ignore-glob={OLDER}", f"--ignore-glob={PROGRAMS}", f"--ignore-glob={SUITES}"]
     if shutil.which("flite") is None:
         session.warn("LEFT OUT: real speech, because flite is not installed (Debian package: flite)")
         leave_out.append("--ignore-glob=*/test_speech*.py")
@@ -168,6 +170,21 @@ def clients_programs(session: nox.Session) -> None:
     session.install("-r", str(CLIENTS / "requirements_programs.txt"))
     session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(CLIENTS / "programs"), external=True)
     session.run("pytest", "-q", "-m", "clients", str(CLIENTS / "test_programs.py"), *session.posargs)
+
+
+@nox.session
+def suites(session: nox.Session) -> None:
+    """The vendors' own SDK test suites, out of their releases, against a running gateway."""
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements_suites.txt"))
+    sdists = Path(session.create_tmp()).resolve() / "sdists"
+    shutil.rmtree(sdists, ignore_errors=True)
+    # Without isolation pip makes no environment for each SDK only to read its version.
+    download = ("pip", "download", "-q", "--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes")
+    session.run("python", "-m", *download, "-r", str(CLIENTS / "suites" / "sdists.txt"), "-d", str(sdists))
+    env = {"GW_SDISTS": str(sdists)}
+    # pytest-asyncio is for their tests, not for ours, which have no settings for it.
+    session.run("pytest", "-q", "-p", "no:asyncio", "-m", "clients", str(CLIENTS / "test_suites.py"), *session.posargs, env=env)
 
 
 @nox.session

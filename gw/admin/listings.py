@@ -89,6 +89,8 @@ class ListedModel(Schema):
     type: Literal["model"]
     display_name: str
     created_at: str
+    lifecycle: Literal["active"]
+    """Required by Anthropic's SDK 2.12."""
 
 
 class SpeechModel(Schema):
@@ -283,6 +285,7 @@ def _listed(entries: list[Model], created_at: float) -> ListedModel:
         type="model",
         display_name=first.display_name or first.name,
         created_at=datetime.fromtimestamp(int(created_at), UTC).isoformat().replace("+00:00", "Z"),
+        lifecycle="active",
     )
 
 

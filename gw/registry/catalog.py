@@ -111,11 +111,24 @@ class Catalog:
 
     def _unlisted(self, name: str, modality: Modality, project: Project, dialect: str) -> Model | None:
         """Return the model of that name at the vendor whose protocol the caller speaks; None where it is not configured."""
-        if not self.unlisted_models or not name or "/" in name or len(name) > _LONGEST_NAME or not name.isprintable():
+        if not self.unlisted_models or not name or len(name) > _LONGEST_NAME or not name.isprintable():
+            return None
+        if "/" in name and not self._is_vendor_name(name, dialect):
             return None
         vendors = [p for p in self.providers.values() if p.type == dialect and self._is_usable(p, modality, project)]
         vendors.sort(key=lambda provider: provider.id != dialect)  # stable: else the first of the configuration
         return Model(modality=modality, provider=vendors[0].id, name=name) if vendors else None
+
+    def _is_vendor_name(self, name: str, dialect: str) -> bool:
+        """Return whether a name with a slash may be one of the dialect's vendor: its maker goes first, as in `openai/gpt-oss-20b`.
+
+        What begins with the id of a provider is an id of this gateway, unless that id is a vendor's own name.
+        """
+        kind, maker = PROVIDER_TYPES.get(dialect), split_model_id(name)[0]
+        if kind is None or not kind.names_with_slash or not all(name.split("/")):
+            return False
+        provider = self.providers.get(maker)
+        return provider is None or (provider.type == maker and maker != dialect)
 
     @staticmethod
     def _is_usable(provider: Provider, modality: Modality, project: Project) -> bool:

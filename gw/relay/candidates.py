@@ -150,17 +150,17 @@ class CandidatePlanner:
         catalog, modality = self.current.catalog, spec.modality
         if catalog is not self._catalog:
             self._catalog, self._cache = catalog, {}
-        key = (spec.requested, modality, caller.project, caller.dialect, caller.fallback)
+        key = (spec.requested, modality, caller.project, caller.vendor, caller.fallback)
         candidates = self._cache.get(key)
         if candidates is None:
             project = catalog.project(caller.project)
-            model = catalog.resolve(spec.requested, modality, project, dialect_provider=caller.dialect)
+            model = catalog.resolve(spec.requested, modality, project, dialect_provider=caller.vendor)
             candidates = Candidates(catalog, project, catalog.candidates(model, project, fallback=caller.fallback))
             if catalog.is_listed(model):
                 self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
         if caller.candidates and caller.fallback:
             project, first = candidates.project, candidates.models[0]
-            others = [catalog.resolve(n, modality, project, dialect_provider=caller.dialect) for n in caller.candidates]
+            others = [catalog.resolve(n, modality, project, dialect_provider=caller.vendor) for n in caller.candidates]
             named = zip(others, caller.candidate_voices, strict=False)
             voices = {model.id: voice for model, voice in named if voice and model is not first}
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices)

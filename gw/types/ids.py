@@ -31,7 +31,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str = ""
     endpoint: str = ""
     dialect: str = ""
-    """Protocol spoken; a bare vendor model name means this vendor's first."""
+    """Protocol spoken."""
+    vendor: str = ""
+    """Provider type whose API the caller was written for; a bare vendor model name means this vendor's first."""
     fallback: bool = True
     """False for `X-GW-Fallback: off`: stop after the requested model."""
     candidates: tuple[str, ...] = ()

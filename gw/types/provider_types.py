@@ -25,6 +25,8 @@ class ProviderType:
     """The model that the vendor itself takes for a request without one, where its documentation names it."""
     own_models: bool = attrs.field(default=True, kw_only=True)
     """False for a type whose models are those of the configuration: other names of callers do not go there."""
+    names_with_slash: bool = attrs.field(default=False, kw_only=True)
+    """The vendor's own names have slashes (`meta-llama/llama-4-scout-17b-16e-instruct`)."""
 
 
 SIM_FAULTS = ("reset", "malformed", "refused", "slow")
@@ -37,7 +39,7 @@ _SIM_OPTIONS = (
 PROVIDER_TYPES: dict[str, ProviderType] = {
     "openai": ProviderType("cloud", ("stt", "llm", "tts")),
     "anthropic": ProviderType("cloud", ("llm",)),
-    "groq": ProviderType("cloud", ("stt", "llm", "tts")),
+    "groq": ProviderType("cloud", ("stt", "llm", "tts"), names_with_slash=True),
     "deepgram": ProviderType("cloud", ("stt", "tts")),
     "cartesia": ProviderType("cloud", ("stt", "tts")),
     # Its API reference of text to speech: the default of `model_id`.

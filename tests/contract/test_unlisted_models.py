@@ -38,3 +38,39 @@ async def test_names_of_the_apps_vendor(tmp_path: Path, setting: str) -> None:
         assert openai.ledger[0].fields["model"] == "gpt-4.1-nano"
         assert [reply.headers["x-gw-model"] for reply in (chat, speech)] == ["openai/gpt-4.1-nano", "deepgram/aura-2-helena-en"]
         assert float(chat.headers["x-gw-cost-usd"]) > 0  # priced by its name
+
+
+GROQ = """
+providers:
+  groq: {api_key: k, base_url: "http://groq.test/openai/v1"}
+  openai: {api_key: k, base_url: "http://openai.test/v1"}
+models: {llm: [groq/llama-3.3-70b-versatile]}
+"""
+ONLY_GROQ = GROQ.replace("  openai: {api_key: k, base_url: \"http://openai.test/v1\"}\n", "")
+"""Without a provider of OpenAI's."""
+BY_GROQS_SDK = "AsyncGroq/Python 1.7.0"
+
+
+@pytest.mark.parametrize(
+    ("config", "agent", "path", "name", "who"),
+    [
+        (GROQ, BY_GROQS_SDK, "/openai/v1", "llama-3.1-8b-instant", "groq"),
+        (GROQ, BY_GROQS_SDK, "/openai/v1", "meta-llama/llama-4-scout-17b-16e-instruct", "groq"),
+        (GROQ, BY_GROQS_SDK, "/openai/v1", "openai/gpt-oss-120b", "groq"),
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "gpt-4.1-nano", "openai"),
+        (GROQ, BY_GROQS_SDK, "/v1", "gpt-4.1-nano", "openai"),
+        (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "llama-3.1-8b-instant", "groq"),
+        (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/v1", "llama-3.1-8b-instant", None),
+    ],
+)
+async def test_names_of_groqs_apps(tmp_path: Path, config: str, agent: str, path: str, name: str, who: str | None) -> None:
+    fakes = {"groq": FakeOpenAI(prefix="/openai/v1"), "openai": FakeOpenAI()}
+    async with open_plane(config, tmp_path) as plane:
+        for vendor, fake in fakes.items():
+            plane.net.hosts[f"{vendor}.test", 80] = hosted(fake)
+        chat = await plane.post(f"{path}/chat/completions", CHAT.replace(b"gpt-4.1-nano", name.encode()), **{"User-Agent": agent})
+        assert chat.headers.get("x-gw-model") == (f"{who}/{name}" if who else None)
+        assert chat.status == (200 if who else 404)
+        assert {vendor: [call.fields["model"] for call in fake.ledger] for vendor, fake in fakes.items()} == {
+            vendor: [name] if vendor == who else [] for vendor in fakes
+        }

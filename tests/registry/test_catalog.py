@@ -104,6 +104,23 @@ def test_a_name_that_is_not_listed_goes_to_the_vendor_of_the_protocol():
         full.resolve("new", "llm", PLAIN, dialect_provider="groq")
 
 
+def test_a_vendor_s_own_name_with_a_slash_goes_to_that_vendor():
+    groq = Provider(id="groq", type="groq", location="cloud", api_key=KEY)
+    openai = Provider(id="openai", type="openai", location="cloud", api_key=KEY)
+    eu = Provider(id="eu", type="openai", location="cloud", api_key=KEY)
+    full = catalog(model("openai/m"), providers={"groq": groq, "openai": openai, "eu": eu})
+    for name in ("meta-llama/llama-4-scout-17b-16e-instruct", "openai/gpt-oss-120b"):
+        assert full.resolve(name, "llm", PLAIN, dialect_provider="groq").id == f"groq/{name}"
+        with pytest.raises((UnknownModelError, UnknownProviderError)):
+            full.resolve(name, "llm", PLAIN, dialect_provider="openai")
+        with pytest.raises((UnknownModelError, UnknownProviderError)):
+            attrs.evolve(full, unlisted_models=False).resolve(name, "llm", PLAIN, dialect_provider="groq")
+    assert full.resolve("openai/m", "llm", PLAIN, dialect_provider="groq").id == "openai/m"
+    for name in ("groq/x", "eu/x", "/x", "x/"):
+        with pytest.raises((UnknownModelError, UnknownProviderError)):
+            full.resolve(name, "llm", PLAIN, dialect_provider="groq")
+
+
 def test_no_model_named_means_the_vendor_of_the_protocol_first():
     elevenlabs = Provider(id="elevenlabs", type="elevenlabs", location="cloud", api_key=KEY)
     sim = Provider(id="sim", type="sim", location="local")
