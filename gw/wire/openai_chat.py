@@ -523,6 +523,8 @@ def _piece_object(piece: ToolCallPiece) -> dict[str, Any]:
 
 
 def _usage_object(usage: Usage) -> dict[str, Any]:
+    # Groq's SDK insists on `reasoning_tokens` in the details of a completion, which nobody has counted: without audio there are no details.
+    spoken = {"completion_tokens_details": {"audio_tokens": usage.output_audio_tokens}} if usage.output_audio_tokens else {}
     return {
         "prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
@@ -530,7 +532,7 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
             "cached_tokens": usage.cached_input_tokens, "cache_write_tokens": usage.cache_write_tokens,
             "audio_tokens": usage.input_audio_tokens,
         },
-        "completion_tokens_details": {"audio_tokens": usage.output_audio_tokens},
+        **spoken,
     }
 
 
