@@ -44,3 +44,10 @@ class ResponseTimes:
         """Return the 95th percentile in seconds, None as long as there are too few samples."""
         times = self._times.get(candidate)
         return None if times is None else times.p95
+
+    def longest_s(self, candidate: Hashable) -> float | None:
+        """Return the 95th percentile, else the longest of the few samples; None without any."""
+        times = self._times.get(candidate)
+        if times is None or times.p95 is not None:
+            return None if times is None else times.p95
+        return max(times.samples)

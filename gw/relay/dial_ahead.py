@@ -23,6 +23,9 @@ from gw.types.tts import SpeakLiveRequest
 QUIET_S: Final = 0.2
 """An ordinary pause between two pieces of audio."""
 _LONGEST_LOW_S = 1.0
+UNKNOWN_LOW_S: Final = 0.6
+"""Time assumed until the first audio of a candidate that was never measured. Calling it too early is better than a gap, and it is
+never called after a shorter silence."""
 FIRST_AUDIO: Final = "audio"
 """Name of the response time from text to audio in a live session."""
 
@@ -36,8 +39,8 @@ def low_s(times: ResponseTimes, following: Model | None) -> float:
     """Return how much the listener must have left to play when the next candidate is called: what that one needs to begin."""
     if following is None:
         return LOW_S
-    known = [times.p95((following.id, "tts", True, event)) for event in (FIRST_AUDIO, "content")]
-    usual_s = next((seconds for seconds in known if seconds is not None), LOW_S)
+    known = [times.longest_s((following.id, "tts", True, event)) for event in (FIRST_AUDIO, "content")]
+    usual_s = next((seconds for seconds in known if seconds is not None), UNKNOWN_LOW_S)
     return min(_LONGEST_LOW_S, max(LOW_S, usual_s))
 
 

@@ -11,7 +11,7 @@ import trio
 from gw.policy.response_times import ResponseTimes
 from gw.registry.catalog import Model
 from gw.relay.audio_supply import LOW_S
-from gw.relay.dial_ahead import FIRST_AUDIO, QUIET_S, dial_after_s, low_s
+from gw.relay.dial_ahead import FIRST_AUDIO, QUIET_S, UNKNOWN_LOW_S, dial_after_s, low_s
 from tests.contract.readers import DEEPGRAM as READER
 from tests.contract.readers import Spoken, receive_speech, send
 from tests.fakes.hosting import hosted, open_plane
@@ -53,7 +53,8 @@ def test_when_the_next_is_dialled(left_s, after_s):
 
 
 @pytest.mark.parametrize(("seconds", "event", "expected"), [
-    (0.1, FIRST_AUDIO, LOW_S), (0.6, FIRST_AUDIO, 0.6), (0.5, "content", 0.5), (5.0, FIRST_AUDIO, 1.0), (0.6, "session", LOW_S),
+    (0.1, FIRST_AUDIO, LOW_S), (0.6, FIRST_AUDIO, 0.6), (0.5, "content", 0.5), (5.0, FIRST_AUDIO, 1.0),
+    (0.9, "session", UNKNOWN_LOW_S),
 ])  # fmt: skip
 def test_the_margin_is_what_the_next_takes_to_begin(seconds, event, expected):
     times, model = ResponseTimes(), Model(id="a/b", modality="tts", provider="a", name="b")
@@ -112,6 +113,28 @@ async def test_a_slow_second_is_called_early_enough(tmp_path, autojump_clock):
         sizes = zip(spoken.at, spoken.sizes, strict=True)
         assert max(gaps_of([(at, size / 2 / RATE) for at, size in sizes]), default=0.0) <= 0.2
         assert [a.outcome for a in plane.kept.records[-1].attempts] == ["too_slow", "ok"]
+
+
+@pytest.mark.parametrize(("first_audio_s", "longest_gap_s"), [(0.5, 0.3), (0.7, 0.5), (1.0, 0.7)])
+async def test_a_second_that_was_never_measured_is_called_early_enough(first_audio_s, longest_gap_s, tmp_path, autojump_clock):
+    """The listener has had half of the sentence: by then the first is 0.6 s ahead or more."""
+    for share in (0.5, 0.7, 0.9):
+        async with open_plane(TWO, tmp_path / str(share)) as plane:
+            first = FakeDeepgram(api_key="k", word_voice=VOICE, speech_gap_s=0.08, first_token_after_s=0.15)
+            second = FakeDeepgram(api_key="k", word_voice=VOICE, answer_after_s=0.2, first_token_after_s=first_audio_s, speech_gap_s=0.05)
+            serve(plane, first, second)
+            first.speech_fault, first.speech_share = "stalls", share
+            spoken = await speak(plane, SENTENCE)
+            sizes = zip(spoken.at, spoken.sizes, strict=True)
+            assert max(gaps_of([(at, size / 2 / RATE) for at, size in sizes]), default=0.0) <= longest_gap_s, share
+            assert [a.outcome for a in plane.kept.record.attempts] == ["too_slow", "ok"]
+
+
+def test_one_measurement_is_better_than_none():
+    times, model = ResponseTimes(), Model(id="a/b", modality="tts", provider="a", name="b")
+    times.add(("a/b", "tts", True, FIRST_AUDIO), 0.35)
+    times.add(("a/b", "tts", True, FIRST_AUDIO), 0.8)
+    assert low_s(times, model) == 0.8
 
 
 async def test_over_http_the_connection_is_there_before_the_call(tmp_path, autojump_clock):
