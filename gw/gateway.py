@@ -104,18 +104,19 @@ def _rates(settings: Settings) -> list[RateRow]:
 async def open_gateway(
     settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool,
     learn: Callable[[Iterable[Secret]], None] = lambda secrets: None, report_process: bool = False,
-    read_only: bool = False,
+    read_only: bool = False, spares: int = 0,
 ) -> AsyncIterator[Gateway]:  # fmt: skip
     """Build everything. The store is opened first and closes last.
 
     `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their
-    own. With `read_only` another gateway may hold the database, stored provider keys are not decrypted and nothing can
-    be recorded. Raise ConfigError, DatabaseLocked (another gateway writes this database), StoreUnavailable.
+    own; `spares`: segments of the journal to reserve for a full disk. With `read_only` another gateway may hold the
+    database, stored provider keys are not decrypted and nothing can be recorded. Raise ConfigError, DatabaseLocked
+    (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
     book = PriceBook(_rates(settings))
     current = CurrentCatalog(build(settings))
-    async with _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only) as store:
+    async with _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only, spares=spares) as store:
         limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -150,11 +151,11 @@ async def open_gateway(
 
 
 def _store(
-    tracking: CostTracking, clock: Clock, *, report_process: bool, read_only: bool
+    tracking: CostTracking, clock: Clock, *, report_process: bool, read_only: bool, spares: int
 ) -> AbstractAsyncContextManager[Store]:
     if read_only:
         return open_readonly(tracking.db_path, clock=clock)
     return open_store(
         tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
-        report_process=report_process,
+        report_process=report_process, spares=spares,
     )  # fmt: skip

@@ -30,6 +30,7 @@ from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.relay.in_flight import InFlight
+from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
 from gw.types.secret import Secret
@@ -121,7 +122,7 @@ async def _main(
     settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
     reread: Callable[[], Settings] | None, redactor: Redactor,
 ) -> None:  # fmt: skip
-    async with open_gateway(settings, learn=redactor.learn, report_process=True) as gateway:
+    async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(

@@ -1,4 +1,4 @@
-"""`gw db`: copy, measure and upgrade the database; `gw secret`: encrypt its keys anew.
+"""`gw db`: copy, measure and upgrade the database, and read records back; `gw secret`: encrypt its keys anew.
 
 Copying and measuring also work while a gateway runs.
 """
@@ -6,6 +6,7 @@ Copying and measuring also work while a gateway runs.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,20 +15,22 @@ import click
 import trio
 
 from gw.cli.config_file import load
-from gw.cli.main import CONFIG, CommandFailed
+from gw.cli.main import CONFIG, FAILED, CommandFailed
 from gw.cli.output import aside, log_warnings, share_bar
 from gw.cli.resource import json_option, print_facts
 from gw.config.settings import Settings
+from gw.errors import ConfigError
 
 if TYPE_CHECKING:
     from gw.store.migrations import Progress
+    from gw.types.usage import RequestRecord
 
 
 @click.group(name="db")
 @click.option("--db", "database", type=click.Path(dir_okay=False, path_type=Path), help="Database file.  [default: the configured one]")
 @click.pass_context
 def db(ctx: click.Context, database: Path | None) -> None:
-    """Back up, upgrade or measure the database."""
+    """Back up, upgrade or measure the database, or read records back into it."""
     ctx.obj = database
 
 
@@ -114,6 +117,49 @@ async def _migrate(path: Path, on_upgrade: Progress) -> None:
     log_warnings()
     async with open_store(path, clock=SystemClock(), on_upgrade=on_upgrade):
         pass
+
+
+@db.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.pass_context
+def import_(ctx: click.Context, files: tuple[Path, ...]) -> None:
+    """Write the records in FILES to the database.
+
+    FILES are logs of gw, which have the records that a full disk kept out of the database (usage_record_dropped,
+    usage_record_unwritable), or files of the journal, also those that end with .bad. A record that is in the database
+    already is left out, so a file may be imported again. No gateway may run on the database.
+    """
+    from gw.store.salvage import records_in
+
+    path, days = _path(ctx), _retention_days()
+    log_warnings()
+    everything = [record for file in files for record in records_in(file)]
+    found = [record for record in everything if record is not None]
+    unreadable = len(everything) - len(found)
+    new, old = trio.run(_import, path, found, days)
+    aside(f"{path}: {new} of {len(found)} records were new; {unreadable} lines could not be read")
+    if old:
+        aside(f"{old} records are older than the {days} days of cost_tracking.retention_days, and were left out")
+    ctx.exit(FAILED if unreadable else 0)
+
+
+def _retention_days() -> int:
+    """Return the configured retention, the default one without a configuration."""
+    try:
+        return load(None).cost_tracking.retention_days
+    except ConfigError:
+        return 90
+
+
+async def _import(path: Path, found: Sequence[RequestRecord], days: int) -> tuple[int, int]:
+    """Return how many records were new, and how many too old: whether those were counted once already is unknown."""
+    from gw.store.store import open_store
+    from gw.telemetry.clock import DAY_S, SystemClock
+
+    clock = SystemClock()
+    recent = [record for record in found if record.timestamp >= clock.now() - days * DAY_S]
+    async with open_store(path, clock=clock, retention_days=days) as store:
+        return await store.load(recent), len(found) - len(recent)
 
 
 @click.group()

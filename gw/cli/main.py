@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "voices": ("gw.cli.voices", "Show the voices of every model that speaks."),
     "mcp": ("gw.cli.mcp", "Serve the gateway's tools to coding agents (Model Context Protocol)."),
     "reconcile": ("gw.cli.reconcile", "Compare the gateway's records with a vendor's usage export, model by model."),
-    "db": ("gw.cli.database", "Back up, upgrade or measure the database."),
+    "db": ("gw.cli.database", "Back up, upgrade or measure the database, or read records back into it."),
     "secret": ("gw.cli.database", "Replace the secret that encrypts stored provider keys."),
     "completion": ("gw.cli.main", "Print the completion script of a shell."),
 }

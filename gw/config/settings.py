@@ -29,7 +29,7 @@ from gw.config.fields import (
 )
 from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
-from gw.types.entities import DEFAULT_PROJECT, Count, Model, Project, Provider, Stack
+from gw.types.entities import DEFAULT_PROJECT, Count, Model, OnFullDisk, Project, Provider, Stack
 from gw.types.ids import Modality
 from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
@@ -95,6 +95,11 @@ class CostTracking:
         Literal["flag", "refuse"],
         "flag (default): record cost null, budgets count an estimate; refuse: do not call models without a price",
     ] = "flag"
+    on_full_disk: Annotated[
+        OnFullDisk,
+        "while no record can be written: budgets (default): refuse projects whose budget blocks; refuse: all; "
+        "continue: none, and write the records to the log",
+    ] = "budgets"
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 
 

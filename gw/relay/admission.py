@@ -10,7 +10,7 @@ import structlog
 from gw.errors import BudgetExceededError, BudgetReserved, Overloaded, StoreUnavailable
 from gw.policy import budget
 from gw.telemetry.clock import DAY_S, Clock, utc_day
-from gw.types.entities import Project
+from gw.types.entities import OnFullDisk, Project
 from gw.types.ids import Modality
 from gw.types.llm import Ability
 from gw.types.speech_settings import RequestSettings
@@ -123,17 +123,21 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The request itself, if it has settings that a provider may be unable to honour."""
 
 
-def admit(ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool) -> Reservation:
+def admit(
+    ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool, on_full_disk: OnFullDisk = "budgets"
+) -> Reservation:
     """Reserve the estimate.
 
     Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
-    only reservations fill the budget, or StoreUnavailable where a blocking budget could not be enforced.
+    only reservations fill the budget, or StoreUnavailable while no record can be written, as `on_full_disk` says.
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= project.max_concurrent:
         raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
+    if on_full_disk == "refuse" and not store_accepts:
+        raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")
     if not project.daily_budget_nusd:
         return ledger.reserve(project.id, estimate_nusd)
-    if project.budget_action == "block" and not store_accepts:
+    if project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
     limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
     committed = spent + ledger.reserved(project.id)

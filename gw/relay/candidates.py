@@ -135,6 +135,7 @@ class CandidatePlanner:
         self.accounting = accounting
         self.routing = routing  # for requests that begin from now on
         self._limits = limits
+        self._on_full_disk = cost_tracking.on_full_disk
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
         self._endpoints = Endpoints(pool)
         self._endpoints.warm(current.catalog)
@@ -180,7 +181,8 @@ class CandidatePlanner:
         if estimate is None:
             meter.estimated_nusd = estimate = meter.stand_in(spec.estimate)
         meter.reservation = admission.admit(
-            accounting.ledger, candidates.project, estimate, store_accepts=accounting.records.accepting
+            accounting.ledger, candidates.project, estimate,
+            store_accepts=accounting.records.accepting, on_full_disk=self._on_full_disk,
         )
 
     def endpoint(self, candidates: Candidates, model: Model) -> tuple[Provider, ProviderSpec, Account]:

@@ -10,16 +10,21 @@ itself, or, if that line could not be written, is committed.
 
     segment: current ──full──▶ closed ──nothing live──▶ finished ──writer's thread──▶ unlinked
 
-A segment reserves its disk space at the start, so only starting one can meet a full disk: that fault is kept in `trouble`
-until a write or `probe` succeeds. Unused space is NUL bytes; a segment is cut to its lines when the next one starts.
+A segment reserves its disk space at the start, so only starting one can meet a full disk. Spare segments, reserved while there
+was space, are used then; when none is left, the fault is kept in `trouble` until a write or `probe` succeeds. Unused space is NUL
+bytes; a segment is cut to its lines when the next one starts.
+
+    spare: reserved by the writer's thread ──disk full──▶ renamed to the current segment
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import math
 import mmap
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +37,9 @@ from gw.types.usage import Intent, RequestRecord
 SEGMENT_BYTES = 2**20
 SPILL_BYTES = 256 * 2**20
 """All segments together: about 400,000 records that are not in SQLite. Beyond it writes fail as on a full disk."""
+SPARES = 32
+"""Spare segments of a daemon: 32 MB are about 40,000 records."""
+_LEFT_PER_SPARE = 100  # spares take at most a hundredth of the free space
 _INTENT, _RECORD, _NEWLINE = b"IF\n"
 
 
@@ -50,10 +58,19 @@ class Segment:
     def open(self, room: int) -> None:
         """Create the file and reserve its space. Raises OSError, and then leaves no file."""
         self.room = room
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        reserve(self.path, room)
+        self._map()
+
+    def adopt(self, spare: Path, room: int) -> None:
+        """Take over a spare file of this size. Raises OSError."""
+        self.room = room
+        spare.rename(self.path)
+        self._map()
+
+    def _map(self) -> None:
+        fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
         try:
-            os.posix_fallocate(fd, 0, room)
-            self.map = mmap.mmap(fd, room)
+            self.map = mmap.mmap(fd, self.room)
         except BaseException:
             self.path.unlink(missing_ok=True)
             raise
@@ -67,11 +84,66 @@ class Segment:
             os.truncate(self.path, self.size)
 
 
+def reserve(path: Path, room: int) -> None:
+    """Create a file of this size, of which the disk keeps the space. Raises OSError, and then leaves no file."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(fd, 0, room)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(fd)
+
+
+class Spares:
+    """Files of the size of a segment, whose space is reserved. `fill` runs in another thread than `take`."""
+
+    def __init__(self, database: Path, room: int, most: int) -> None:
+        """Remove what a killed process left. `most`: how many to reserve."""
+        self._database = database
+        self._room = room
+        self.most = most
+        self._next = itertools.count(1)
+        self._paths: deque[Path] = deque()
+        prefix = f"{database.name}.journal.spare."
+        for path in sorted(p for p in database.parent.iterdir() if p.name.startswith(prefix)):
+            path.unlink(missing_ok=True)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @property
+    def missing(self) -> bool:
+        return len(self._paths) < self.most
+
+    def take(self) -> Path | None:
+        return self._paths.popleft() if self._paths else None
+
+    def fill(self) -> None:
+        """Reserve what is missing while the disk has a hundred times that left. Blocks; a full disk ends it."""
+        with suppress(OSError):
+            while self.missing and self._free() >= _LEFT_PER_SPARE * self._room * (len(self._paths) + 1):
+                path = self._database.with_name(f"{self._database.name}.journal.spare.{next(self._next)}")
+                reserve(path, self._room)
+                self._paths.append(path)
+
+    def close(self) -> None:
+        while (path := self.take()) is not None:
+            path.unlink(missing_ok=True)
+
+    def _free(self) -> int:
+        found = os.statvfs(self._database.parent)
+        return found.f_bavail * found.f_frsize
+
+
 class Journal:
     """Written by one thread, the event loop's. Every method takes a microsecond or two, except for a new segment every 1 MB."""
 
-    def __init__(self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES) -> None:
-        """Start a segment after the existing ones. Raises StoreUnavailable."""
+    def __init__(
+        self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES, spares: int = 0
+    ) -> None:
+        """Start a segment after the existing ones. `spares`: how many to reserve. Raises StoreUnavailable."""
         self._segment_bytes = segment_bytes
         self._spill_bytes = spill_bytes
         self._database = database
@@ -86,6 +158,7 @@ class Journal:
         self.failures = 0
         self.trouble = ""
         try:
+            self.spares = Spares(database, segment_bytes, spares)
             self.current = self._start_segment(1 + max(map(number_of, segment_paths(database)), default=0))
         except OSError as error:
             raise StoreUnavailable(what=f"cannot write beside the database {database}: {error.strerror}") from error
@@ -162,12 +235,13 @@ class Journal:
         return not self.trouble
 
     def close(self) -> None:
-        """Close the segment, and remove those without live lines."""
+        """Close the segment, and remove those without live lines, and the spares."""
         self.current.close()
         if not self.current.live:
             self._retire(self.current)
         for path in self.take_finished():
             path.unlink(missing_ok=True)
+        self.spares.close()
 
     def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
         self._encode(value, line, 1)
@@ -186,7 +260,7 @@ class Journal:
         self.bytes += length
         if timestamp < segment.oldest:
             segment.oldest = timestamp
-        if self.trouble:
+        if self.trouble and segment.room - end >= self._segment_bytes // 2:  # else just a short line did fit
             self.trouble = ""
         return True
 
@@ -210,7 +284,13 @@ class Journal:
     def _start_segment(self, n: int, length: int = 0) -> Segment:
         """Start a segment with room for a line of `length` bytes."""
         segment = Segment(n, self._database.with_name(f"{self._database.name}.journal.{n}"))
-        segment.open(max(self._segment_bytes, length))
+        try:
+            segment.open(max(self._segment_bytes, length))
+        except OSError:
+            spare = self.spares.take() if length <= self._segment_bytes else None
+            if spare is None:
+                raise
+            segment.adopt(spare, self._segment_bytes)
         self.segments[n] = segment
         return segment
 

@@ -210,11 +210,14 @@ class Store(Reader):
 async def open_store(
     path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, report_process: bool = False, on_upgrade: Progress | None = None,
+    spares: int = 0,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
     `holder` adds facts to the lock file; `report_process`: make reports in a process of their own; `on_upgrade` is called
-    with the progress of an upgrade. Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
+    with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk.
+
+    Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
     StoreUnavailable. A bug in the writer ends the caller's block with that error.
     """
     path = prepare_folder(path)
@@ -223,7 +226,7 @@ async def open_store(
         db = await trio.to_thread.run_sync(partial(open_writer, path, on_progress=on_upgrade))
         try:
             replayed = await trio.to_thread.run_sync(_replay, db, path)
-            journal = Journal(path)
+            journal = Journal(path, spares=spares)
             writer = Writer(
                 db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power"
             )

@@ -48,6 +48,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between attempts of a change, while its caller waits
 PROBE_S = 1.0  # between two checks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
+SPARES_EVERY_S = 10.0  # between two attempts to reserve spare segments, after records were written
 _PRUNE_ROWS = 2_000  # in one transaction, so that records wait briefly
 _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
@@ -88,7 +89,7 @@ class Writer:
         self._sleeping: trio.CancelScope | None = None
         self._flushing = 0
         self._progress = trio.Event()
-        self._prune_due = trio.current_time()
+        self._prune_due = self._spares_due = trio.current_time()
         self._wal_pages = 0
         self._broken = False
         self._waiting_in_journal = 0
@@ -313,6 +314,9 @@ class Writer:
         """Checkpoint and prune when due; after a fault, again after PROBE_S."""
         if self._wal_pages >= _CHECKPOINT_PAGES:
             await self._checkpoint()
+        if self._journal.spares.missing and trio.current_time() >= self._spares_due:
+            self._spares_due = trio.current_time() + SPARES_EVERY_S
+            await self._in_thread(self._journal.spares.fill)
         if trio.current_time() < self._prune_due:
             return
         deleted = _PRUNE_ROWS

@@ -19,6 +19,7 @@ from gw.types.usage import NANO
 
 DEFAULT_PROJECT = "default"  # project of requests that name none; it always exists
 BudgetAction = Literal["warn", "block"]
+OnFullDisk = Literal["budgets", "refuse", "continue"]
 BudgetStatus = Literal["ok", "warning", "exceeded"]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -54,11 +54,11 @@ class Running:
 
 @asynccontextmanager
 async def open_running(
-    folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
+    folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0
 ) -> AsyncIterator[Running]:
     """Run a gateway behind its HTTP host. `text` may hold a `serve` section, with `port: 0`."""
     serving = "" if "\nserve:" in text else "\nserve: {port: 0}\n"
-    async with open_test_gateway(folder, text + serving, clock, secret=secret) as gateway:
+    async with open_test_gateway(folder, text + serving, clock, secret=secret, spares=spares) as gateway:
         drain, client = Drain(), Pool()
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(serve, gateway, drain, nursery.cancel_scope)

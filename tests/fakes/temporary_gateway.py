@@ -56,11 +56,11 @@ class SetClock:
 
 @asynccontextmanager
 async def open_test_gateway(
-    tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = ""
+    tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0
 ) -> AsyncIterator[Gateway]:
     settings = parse(text, file="gw.yaml", env={"GW_SECRET": secret}, data_dir=tmp_path)
     settings = attrs.evolve(settings, secret_folder=tmp_path / "config")
-    async with open_gateway(settings, clock=clock or SetClock()) as gateway:
+    async with open_gateway(settings, clock=clock or SetClock(), spares=spares) as gateway:
         yield gateway
 
 
