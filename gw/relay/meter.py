@@ -47,6 +47,8 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
+_LEFT = (trio.Cancelled, OSError, GeneratorExit)
+"""Ways in which a caller leaves."""
 _NOTHING = Usage(source="estimated")
 
 
@@ -89,15 +91,17 @@ def record_error(raised: BaseException | None, *, stopping: bool) -> GwError | N
     """Return the error that the record of a request that ended by `raised` names; None where its caller left.
 
     A caller left when the dialect stopped reading, its connection broke, or its task was cancelled while the gateway
-    was not stopping. Any other exception is a defect of ours.
+    was not stopping; a vendor that fails in the same instant changes nothing. Any other exception is a defect of ours.
     """
-    if isinstance(raised, GwError):
+    if raised is None or isinstance(raised, GwError):
         return raised
-    if raised is not None and not all(
-        isinstance(e, (trio.Cancelled, OSError, GeneratorExit)) for e in leaves_of(raised)
-    ):
+    leaves = list(leaves_of(raised))
+    failures = [e for e in leaves if not isinstance(e, _LEFT)]
+    if not all(isinstance(e, GwError) for e in failures):
         return GwError()
-    return Stopping() if raised is not None and stopping else None
+    if stopping:
+        return Stopping()
+    return None if len(failures) < len(leaves) else failures[0]  # type: ignore[return-value]  # all are, as was just checked
 
 
 class Meter:

@@ -175,6 +175,10 @@ def test_prices():
         (ConnectionResetError(), True, "shutting_down"),
         (ExceptionGroup("", [OSError(), ValueError()]), True, "internal_error"),
         (UpstreamCut(provider="a"), True, "upstream_failed"),
+        (ExceptionGroup("", [OSError(), UpstreamCut(provider="a")]), False, None),
+        (ExceptionGroup("", [OSError(), UpstreamCut(provider="a")]), True, "shutting_down"),
+        (ExceptionGroup("", [UpstreamCut(provider="a")]), False, "upstream_failed"),
+        (ExceptionGroup("", [UpstreamCut(provider="a"), ValueError()]), False, "internal_error"),
     ],
 )
 def test_the_error_in_the_record(raised, stopping, code):
