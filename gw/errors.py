@@ -150,6 +150,10 @@ class UnsupportedSetting(RequestError, status=400, code="unsupported_setting"):
     settings: tuple[str, ...] = ()
 
 
+class NotOffered(RequestError, status=501, code="not_implemented"):
+    """The vendor offers this, and the gateway does not: what to use in its place is in the message."""
+
+
 class TooLarge(RequestError, status=413, code="too_large"):
     limit_bytes: int = 0
 

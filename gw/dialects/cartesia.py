@@ -21,7 +21,7 @@ from gw.wire.live_messages import CancelContext, ContextText
 CODES = {"budget_exceeded": "quota_exceeded", "rate_limited": "concurrency_limited"}
 """The vendor's `error_code` for ours (its page on errors, November 2026, which does not name the code of a 402)."""
 
-error_body = partial(error_bodies.body_by, cartesia_speak.error_body, codes=CODES)
+error_body = partial(error_bodies.body_by, error_bodies.without_param(cartesia_speak.error_body), codes=CODES)
 
 
 def _in_band(body: bytes) -> bytes:

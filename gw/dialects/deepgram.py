@@ -51,7 +51,7 @@ CODES = {
 }  # fmt: skip
 """The vendor's `err_code` for ours (its page on errors, November 2026)."""
 
-error_body = partial(error_bodies.body_by, deepgram_listen.error_body, codes=CODES)
+error_body = partial(error_bodies.body_by, error_bodies.without_param(deepgram_listen.error_body), codes=CODES)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 

@@ -67,11 +67,16 @@ def body_by(encode: Callable[..., bytes], error: GwError, request_id: str, codes
 
 def bare(encode: Callable[..., bytes]) -> Callable[..., bytes]:
     """Return an encoder for `body_by` of a vendor whose body has a message only: param stands in `gw`."""
+    return without_param(lambda message, gw, **_: encode(message=message, gw=gw))
 
-    def encode_bare(message: str, param: object, gw: dict[str, object], **_: object) -> bytes:
-        return encode(message=message, gw=gw if param is None else {**gw, "param": param})
 
-    return encode_bare
+def without_param(encode: Callable[..., bytes]) -> Callable[..., bytes]:
+    """Return an encoder for `body_by` of a vendor whose bodies have no param: it stands in `gw`."""
+
+    def encode_without(param: object, gw: dict[str, object], **members: object) -> bytes:
+        return encode(gw=gw if param is None else {**gw, "param": param}, **members)
+
+    return encode_without
 
 
 def spoken_code(error: GwError, codes: Mapping[str, str]) -> str:

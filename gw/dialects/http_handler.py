@@ -300,9 +300,13 @@ def answer_speech(
 
 
 def answer_transcript(
-    exchange: HttpExchange, request: TranscribeRequest, encode: Callable[[Transcript, TranscribeAnswer], tuple[bytes, str]]
+    exchange: HttpExchange, request: TranscribeRequest, encode: Callable[[Transcript, TranscribeAnswer], tuple[bytes, str]],
+    complete: Callable[[bytes], bytes] | None = None,
 ) -> Awaitable[None]:
-    """Send a transcript: the body of an upstream of the same dialect, or else what `encode` returns, and its content type."""
+    """Send a transcript: the body of an upstream of the same dialect, or else what `encode` returns, and its content type.
+
+    `complete` adds what the caller's clients insist on to either body.
+    """
 
     async def work() -> None:
         async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
@@ -311,6 +315,8 @@ def answer_transcript(
                 body, content_type = transcript.raw, transcript.content_type
             else:
                 body, content_type = encode(transcript, answer)
+            if complete is not None:
+                body = complete(body)
             await send_response(exchange.send, 200, content_type.encode(), body, answer_headers(exchange, answer))
 
     return while_connected(exchange, work)

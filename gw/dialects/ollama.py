@@ -16,7 +16,7 @@ import msgspec
 from gw.dialects import error_bodies
 from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, answer_chat
 from gw.dialects.request_io import send_response
-from gw.errors import ClientProtocolError
+from gw.errors import NotOffered
 from gw.providers.spec import spec_of
 from gw.relay.relay import ChatAnswer
 from gw.wire.json_codec import decode_request
@@ -37,10 +37,6 @@ async def chat(exchange: HttpExchange) -> None:
 def _encoder(answer: ChatAnswer) -> OllamaEncoder:
     created_at = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
     return OllamaEncoder(model=answer.call.model.name, created_at=created_at)
-
-
-class NotOffered(ClientProtocolError, status=501, code="not_implemented"):
-    """A request that only a server with models of its own can serve."""
 
 
 class _ShowRequest(msgspec.Struct):

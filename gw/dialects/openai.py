@@ -22,6 +22,8 @@ from gw.wire.openai_chat import ChatEncoder, parse_request
 from gw.wire.openai_embeddings import parse_embeddings, parse_moderation
 
 DIALECT = Dialect(name="openai")
+_GROQ_PATHS = "/openai/"
+"""Groq's own paths begin like our mount of OpenAI's."""
 
 
 async def chat_completions(exchange: HttpExchange) -> None:
@@ -76,12 +78,16 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
         if deployment := _deployment(exchange):
             request = attrs.evolve(request, model=deployment)
 
+        def with_groq_id(body: bytes) -> bytes:
+            is_groqs_path = exchange.scope["path"].startswith(_GROQ_PATHS) and request.response_format in ("json", "verbose_json")
+            return openai_audio.with_groq_id(body, exchange.caller.request_id) if is_groqs_path else body
+
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            timestamps, language = request.timestamps, request.language
-            return openai_audio.encode_transcript(transcript, request.response_format, timestamps, language)
+            timestamps, language, audio_s = request.timestamps, request.language, request.audio_seconds
+            return openai_audio.encode_transcript(transcript, request.response_format, timestamps, language, audio_s)
 
         if not request.stream:
-            await http_handler.answer_transcript(exchange, request, encode)
+            await http_handler.answer_transcript(exchange, request, encode, with_groq_id)
             return
         opening = exchange.gateway.relay.transcribe(request, exchange.caller)
         await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)

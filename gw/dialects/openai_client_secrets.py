@@ -13,7 +13,7 @@ import msgspec
 from gw.dialects.auth import grant
 from gw.dialects.http_handler import JSON, HttpExchange, Routes
 from gw.dialects.request_io import send_response
-from gw.errors import ClientProtocolError
+from gw.errors import ClientProtocolError, NotOffered
 from gw.wire.json_codec import decode_request
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_server import RealtimeListenServer
@@ -70,4 +70,14 @@ def _session(settings: dict[str, Any], id_: str) -> dict[str, Any]:
     return session.settings
 
 
-ROUTES: Routes = {("POST", "/v1/realtime/client_secrets"): create}
+async def refuse_call(exchange: HttpExchange) -> None:
+    """Refuse a call over WebRTC, and what belongs to one."""
+    what = "realtime calls (WebRTC and SIP) are not offered: connect to wss://…/v1/realtime, in a browser with a secret of client_secrets"
+    raise NotOffered(what=what)
+
+
+ROUTES: Routes = {
+    ("POST", "/v1/realtime/client_secrets"): create,
+    ("POST", "/v1/realtime/calls"): refuse_call,
+    **{("POST", f"/v1/realtime/calls/{{call_id}}/{action}"): refuse_call for action in ("accept", "hangup", "refer", "reject")},
+}

@@ -439,5 +439,5 @@ _ERROR_TYPES = {
 def error_body(*, status: int, message: str, request_id: str, **facts: object) -> bytes:
     """Return an error as the SDKs read it: its type follows from `status`; `facts` are further members."""
     kind = _ERROR_TYPES.get(status, "invalid_request_error" if status < 500 else "api_error")
-    error = {**facts, "type": kind, "message": message}
-    return msgspec.json.encode({"type": "error", "error": error, "request_id": request_id})
+    error = {"type": kind, "message": message}
+    return msgspec.json.encode({"type": "error", "error": {**error, **facts, **error}, "request_id": request_id})

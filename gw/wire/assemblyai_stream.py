@@ -586,4 +586,4 @@ def encode_upload(url: str) -> bytes:
 
 
 def error_body(message: str, **facts: object) -> bytes:
-    return msgspec.json.encode({**facts, "error": message})
+    return msgspec.json.encode({"error": message, **facts})

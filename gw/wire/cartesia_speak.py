@@ -480,7 +480,7 @@ def as_sse(frames: list[str]) -> bytes:
 def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
     """Return the body of a failed HTTP answer."""
     about = {"error_code": code, "title": _title(code), "message": message, "request_id": request_id}
-    return msgspec.json.encode({**facts, **about})
+    return msgspec.json.encode({**about, **facts, **about})
 
 
 def error_frame(status: int, code: str, message: str, context: str | None, request_id: str) -> str:

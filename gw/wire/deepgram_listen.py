@@ -421,7 +421,7 @@ def error_frame(code: str, message: str) -> str:
 def error_body(code: str, message: str, request_id: str, **facts: object) -> bytes:
     """Return the body of a refused handshake or a failed request, in both shapes that Deepgram's clients read."""
     error = {"err_code": code, "err_msg": message, "request_id": request_id, "category": code, "message": message}
-    return msgspec.json.encode({**facts, **error})
+    return msgspec.json.encode({**error, **facts, **error})
 
 
 # ---- recordings: settings are in the query, the audio is the body; billed is `metadata.duration` times the channels

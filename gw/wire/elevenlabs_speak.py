@@ -263,8 +263,8 @@ _ERROR_TYPES = {
 
 def error_body(status: int, code: str, message: str, request_id: str, **facts: object) -> bytes:
     kind = _ERROR_TYPES.get(status, "validation_error" if status < 500 else "server_error")
-    error = {**facts, "type": kind, "code": code, "status": code, "message": message, "request_id": request_id}
-    return msgspec.json.encode({"detail": error})
+    error = {"type": kind, "code": code, "status": code, "message": message, "request_id": request_id}
+    return msgspec.json.encode({"detail": {**error, **facts, **error}})
 
 
 class _Settings(msgspec.Struct, gc=False):

@@ -447,4 +447,4 @@ def _last(choice: CollectedChoice, usage: Usage | None) -> Object:
 
 def error_body(message: str, **facts: object) -> bytes:
     """Return `{"error": "…"}`, the body of an answer or a line inside one, with the error's other facts."""
-    return msgspec.json.encode({**facts, "error": message})
+    return msgspec.json.encode({"error": message, **facts})

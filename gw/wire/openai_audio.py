@@ -10,7 +10,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Iterable
 from functools import reduce
-from math import isfinite
+from math import ceil, isfinite
 from typing import Any
 from zlib import compress
 
@@ -439,9 +439,14 @@ def _usage(value: object) -> Usage | None:
     return plausible(counted)
 
 
+def _whole_seconds(audio_s: float) -> dict[str, Any]:
+    """Return a duration as usage: rounded up, as OpenAI bills it. LiteLLM's type is int (1.109, `TranscriptionUsageDurationObject`)."""
+    return {"type": "duration", "seconds": ceil(audio_s)}
+
+
 def _usage_object(usage: Usage) -> dict[str, Any]:
     if not (usage.input_tokens or usage.output_tokens):
-        return {"type": "duration", "seconds": usage.audio_seconds}
+        return _whole_seconds(usage.audio_seconds)
     return {
         "type": "tokens",
         "input_tokens": usage.input_tokens,
@@ -455,11 +460,12 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
 
 
 def encode_transcript(
-    t: Transcript, response_format: str, timestamps: Collection[str] = (), language: str | None = None
+    t: Transcript, response_format: str, timestamps: Collection[str] = (), language: str | None = None, audio_s: float = 0.0
 ) -> tuple[bytes, str]:
     """Return body and content type: the upstream's own body if there is one, else one in `response_format`.
 
-    `language` is the caller's, where the upstream reports none; `timestamps` has `word` if words were asked for.
+    `language` and `audio_s` are the caller's and our own measure, where the upstream reports none; `timestamps` has `word` if the
+    caller named words.
     """
     if t.raw is not None and t.content_type != _SSE:
         return t.raw, t.content_type
@@ -478,7 +484,16 @@ def encode_transcript(
         body["segments"] = [_diarized_segment(f"seg_{i}", s) for i, s in enumerate(segments_of(t))]
     if t.usage is not None:
         body["usage"] = _usage_object(t.usage)
+    elif duration_s := t.duration_s or audio_s:
+        body["usage"] = _whole_seconds(duration_s)
     return msgspec.json.encode(body), "application/json"
+
+
+def with_groq_id(body: bytes, request_id: str) -> bytes:
+    """Add `x_groq.id` to a JSON body without one. Vercel's client for Groq requires it (@ai-sdk/groq 3.0.71)."""
+    if b'"x_groq"' in body or not body.rstrip().endswith(b"}"):
+        return body
+    return body.rstrip()[:-1] + b',"x_groq":' + msgspec.json.encode({"id": f"req_{request_id}"}) + b"}"
 
 
 def _duration_s(t: Transcript) -> float:

@@ -542,4 +542,4 @@ def error_body(
     """Return `{"error": {…}}` as OpenAI's SDKs read it, with further members."""
     param = None if param is None else str(param)
     error = {"message": message, "type": type, "param": param, "code": code}
-    return msgspec.json.encode({"error": {**members, **error}})
+    return msgspec.json.encode({"error": {**error, **members, **error}})

@@ -16,6 +16,7 @@ from tests.contract.endpoints import (
     TRANSCRIPTION,
     TRANSLATION,
     chat_body,
+    form_body,
     recording,
 )
 from tests.fakes.hosting import hosted, open_plane
@@ -167,3 +168,16 @@ async def test_under_a_host_that_only_tells_of_leaving_the_call_is_cancelled_too
         record = plane.kept.record
         assert (record.status, record.usage.output_tokens > 0) == ("cancelled", True)
         assert msgspec.json.decode(sent[1]["body"].split(b"\n")[0][6:])["object"] == "chat.completion.chunk"
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/transcriptions", "/openai/v1/audio/transcriptions"])
+@pytest.mark.parametrize("model", ["sim/tone", "own/m"])
+async def test_the_seconds_of_a_transcription_are_whole_and_groqs_clients_get_their_id(plane, autojump_clock, path, model):
+    plane.net.hosts["own.test", 80] = hosted(FakeOpenAI(transcript="hi"))
+    body, content_type = form_body(model)
+    reply = await plane.post(path, body, content_type)
+    usage, groq = reply.json["usage"], reply.json.get("x_groq")
+    assert (usage["type"], type(usage["seconds"])) == ("duration", int)
+    measured = plane.kept.record.usage.audio_seconds
+    assert measured <= usage["seconds"] < measured + 1
+    assert groq == ({"id": "req_" + reply.headers["x-request-id"]} if path.startswith("/openai/") else None)

@@ -104,7 +104,10 @@ const programs = {
   },
   async *vercel_groq() {
     const { createGroq } = await import("@ai-sdk/groq");
-    yield* vercel(createGroq({ baseURL: root + "/openai/v1", apiKey }));
+    const groq = createGroq({ baseURL: root + "/openai/v1", apiKey });
+    yield* vercel(groq);
+    await heard(groq.transcription(TONE), await recording());
+    yield "transcription";
   },
   async *vercel_compatible() {
     const { createOpenAICompatible } = await import("@ai-sdk/openai-compatible");
