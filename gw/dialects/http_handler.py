@@ -253,9 +253,12 @@ class ChatAnswerEncoder(Protocol):
 
 def answer_chat(
     exchange: HttpExchange, request: ChatRequest, encoder: Callable[[ChatAnswer], ChatAnswerEncoder],
-    lines: bytes | None = None,
+    lines: bytes | None = None, *, passes_raw: bool = True,
 ) -> Awaitable[None]:
-    """Send a chat completion: unstreamed, as server-sent events, or as lines, if `lines` is their content type."""
+    """Send a chat completion: unstreamed, as server-sent events, or as lines, if `lines` is their content type.
+
+    `passes_raw`: a whole answer of an upstream of the same dialect goes out unchanged.
+    """
     opening = exchange.gateway.relay.chat(request, exchange.caller)
 
     async def work() -> None:
@@ -264,7 +267,7 @@ def answer_chat(
             while not answer.done:
                 events += await answer.receive()
             first = events[0]
-            raw = first.raw if isinstance(first, Completion) else None
+            raw = first.raw if passes_raw and isinstance(first, Completion) else None
             body = raw if raw is not None else encoder(answer).answer(events)
             await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
@@ -275,14 +278,19 @@ def answer_chat(
     return stream_events(exchange, opening, lambda answer: encoder(answer).encode)
 
 
-def answer_document(exchange: HttpExchange, request: ChatRequest) -> Awaitable[None]:
-    """Send the vendor's answer to a request for a document (`ChatRequest.document`) as it is."""
+def answer_document(
+    exchange: HttpExchange, request: ChatRequest, encode: Callable[[bytes, ChatAnswer], bytes] | None = None
+) -> Awaitable[None]:
+    """Send the vendor's answer to a request for a document (`ChatRequest.document`): as it is, or what `encode` makes of it."""
 
     async def work() -> None:
         async with exchange.gateway.relay.chat(request, exchange.caller) as answer:
             (event,) = await answer.receive()
             assert isinstance(event, Completion)
-            await send_response(exchange.send, 200, JSON, event.raw or b"", answer_headers(exchange, answer))
+            body = event.raw or b""
+            if encode is not None:
+                body = encode(body, answer)
+            await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
     return while_connected(exchange, work)
 

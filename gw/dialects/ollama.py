@@ -1,4 +1,4 @@
-"""Ollama's own API: `POST /api/chat`, as one object or as lines of JSON, and what is said of models. Only below `/ollama`: at
+"""Ollama's own API: chat and generate, as one object or as lines of JSON, embeddings, and what is said of models. Only below `/ollama`: at
 the root, `/api` is ours.
 
 Streaming is this API's default. If the upstream is an Ollama too, its own answer goes out unchanged. Requests that change the
@@ -14,13 +14,14 @@ from typing import Any
 import msgspec
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, answer_chat
+from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, answer_chat, answer_document
 from gw.dialects.request_io import send_response
 from gw.errors import NotOffered
 from gw.providers.spec import spec_of
 from gw.relay.relay import ChatAnswer
 from gw.wire.json_codec import decode_request
 from gw.wire.ollama_chat import OllamaEncoder, error_body, parse_request
+from gw.wire.ollama_generate import GenerateEncoder, encode_embeddings, parse_embed, parse_generate
 
 _LINES = b"application/x-ndjson"
 DIALECT = Dialect(
@@ -35,8 +36,35 @@ async def chat(exchange: HttpExchange) -> None:
 
 
 def _encoder(answer: ChatAnswer) -> OllamaEncoder:
-    created_at = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
-    return OllamaEncoder(model=answer.call.model.name, created_at=created_at)
+    return OllamaEncoder(model=answer.call.model.name, created_at=_stamp(answer.meter.timestamp))
+
+
+def _stamp(timestamp: float) -> str:
+    return datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
+
+
+async def generate(exchange: HttpExchange) -> None:
+    request, model, done_reason = parse_generate(await exchange.body())
+    if request is not None:
+        await answer_chat(exchange, request, _generate_encoder, _LINES, passes_raw=False)
+        return
+    (meant, *_) = exchange.gateway.relay.resolve(model, "llm", exchange.caller)
+    encoder = GenerateEncoder(model=meant.name, created_at=_stamp(exchange.gateway.clock.now()))
+    await send_response(exchange.send, 200, JSON, encoder.loaded(done_reason), exchange.id_headers)
+
+
+def _generate_encoder(answer: ChatAnswer) -> GenerateEncoder:
+    return GenerateEncoder(model=answer.call.model.name, created_at=_stamp(answer.meter.timestamp))
+
+
+async def embed(exchange: HttpExchange, *, older: bool = False) -> None:
+    request = parse_embed(await exchange.body(), older=older)
+    await answer_document(exchange, request, lambda body, answer: encode_embeddings(body, answer.call.model.name, older=older))
+
+
+async def running(exchange: HttpExchange) -> None:
+    """List no models: the gateway has none in memory."""
+    await _send(exchange, {"models": []})
 
 
 class _ShowRequest(msgspec.Struct):
@@ -91,6 +119,10 @@ async def refuse_administration(exchange: HttpExchange) -> None:
 
 ROUTES: Routes = {
     ("POST", "/api/chat"): chat,
+    ("POST", "/api/generate"): generate,
+    ("POST", "/api/embed"): embed,
+    ("POST", "/api/embeddings"): partial(embed, older=True),
+    ("GET", "/api/ps"): running,
     ("GET", "/api/version"): version,
     ("GET", "/api/tags"): tags,
     ("POST", "/api/show"): show,

@@ -88,3 +88,18 @@ def test_ollama_lists_and_refusals(demo):
         with pytest.raises(ollama.ResponseError, match="no models of its own") as caught:
             call()
         assert caught.value.status_code == 501
+
+
+def test_ollamas_sdk_generates_and_embeds(demo):
+    import ollama
+
+    client = ollama.Client(host=f"{demo.daemon.url}/ollama")
+    assert client.generate(model="sim/echo", prompt="one two three").response == "one two three"
+    pieces = list(client.generate(model="sim/echo", prompt="one two three", stream=True))
+    assert "".join(piece.response or "" for piece in pieces) == "one two three"
+    assert pieces[-1].done
+    assert client.generate(model="sim/echo").done_reason == "load"
+    embedded = client.embed(model="sim/echo", input=["one", "two"])
+    assert [len(vector) for vector in embedded.embeddings] == [256, 256]
+    assert client.embeddings(model="sim/echo", prompt="one").embedding == embedded.embeddings[0]
+    assert list(client.ps().models) == []
