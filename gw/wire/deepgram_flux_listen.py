@@ -41,6 +41,7 @@ FORCE_END_TURN = '{"type":"ForceEndTurn"}'
 _MULTILINGUAL = "flux-general-multi"
 _NO_HINT = ("", "multi")
 _TURN_TIMEOUT_S = 5.0  # silence that ends a turn at the latest, unless `eot_timeout_ms` says another
+_CERTAIN_END_S = 1.2  # silence after which a turn has probably ended, for a caller of another protocol
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -92,7 +93,9 @@ def pace_of(request: ListenRequest) -> ListenPace:
     """Return when events of a session are due: updates come several times a second, the end of a turn is a decision."""
     own = dict(request.options).get("eot_timeout_ms", "") if by_turns(request) else ""
     timeout_s = int(own) / 1000 if own.isascii() and own.isdigit() and len(own) < 7 else _TURN_TIMEOUT_S
-    return ListenPace(endpoint_s=timeout_s)
+    return ListenPace(
+        endpoint_s=timeout_s, ends_on_flush=True, flush_is_seen=by_turns(request), utterance_end_s=min(timeout_s, _CERTAIN_END_S)
+    )  # fmt: skip
 
 
 class FluxListenClient(DeepgramListenClient):

@@ -67,8 +67,8 @@ def cartesia(made, model="ink-2", *, turns=True):
             due(1.2, math.inf, **flushed(math.inf, seen=True)),
         ),
         (deepgram(request("deepgram", options=options(smart_format="true", no_delay="true"))), due(0.01, 0.01, **flushed(0.01))),
-        (flux(request()), due(0.0, 5.0)),
-        (flux(request("deepgram", options=[FLUX, ("eot_timeout_ms", "900")])), due(0.0, 0.9)),
+        (flux(request()), due(0.0, 5.0, **flushed(1.2))),
+        (flux(request("deepgram", options=[FLUX, ("eot_timeout_ms", "900")])), due(0.0, 0.9, **flushed(0.9, seen=True))),
         # AssemblyAI: Universal-3 models answer in pauses, with partial results every three seconds
         (assembly(request(), UNIVERSAL), due(0.0, 1.28, **flushed(1.28))),
         (assembly(request(endpointing_ms=700), UNIVERSAL), due(0.0, 0.7, **flushed(0.7))),

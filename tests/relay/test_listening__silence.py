@@ -158,6 +158,20 @@ async def test_a_recogniser_that_falls_silent_with_the_last_word(vendor, tmp_pat
     cells.check()
 
 
+@pytest.mark.parametrize("second", ["same", "other"])
+async def test_a_flux_model_that_falls_silent_with_its_last_update(second, tmp_path, autojump_clock):
+    """It ends a turn after 5 s of silence at the latest."""
+    cells = Cells(at_least=6)
+    other = "cartesia" if second == "other" else ""
+    async with open_plane(config("deepgram", other).replace("first/nova-3", "first/flux-general-en"), tmp_path) as plane:
+        for n, _ in enumerate(SAID):
+            for latency_s in (0.05, 0.3):
+                with cells.cell(f"utterance {n}, updates {latency_s} s late"):
+                    settings = {"latency_s": (latency_s, latency_s), "final_after_s": 5.0}
+                    await meet_silence(plane, "deepgram", other, ("mute_from_final", n + 1, n), 0, interims=True, **settings)
+    cells.check()
+
+
 async def meet_silence(plane, vendor, other, fault, point, *, interims, late=False, **settings):
     pause_s, latency_s = (0.35, (0.2, 0.6)) if late else (PAUSE_S, (0.0, 0.0))
     frames = {"silent_frame_s": 0.1 if isinstance(fault, tuple) else SILENT_FRAME_S}

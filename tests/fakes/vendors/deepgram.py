@@ -10,7 +10,7 @@ import msgspec
 import trio
 
 from gw.types.audio import CONTENT_TYPES, AudioFormat
-from gw.types.stt import ListenEnd, UtteranceEnd
+from gw.types.stt import ListenEnd
 from gw.types.tts import Flushed
 from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
@@ -151,14 +151,15 @@ class FakeDeepgram(LiveVendor):
         """Ends no turn when it is told to close."""
         request = deepgram_flux_listen.parse_query(peer.query)
         server, listener = FluxListenServer(request_id="r"), self.listener(request.format, peer.query)
+        open_turn = TurnListener(listener, self.final_after_s) if self.final_after_s else OpenTurn(listener)
         await peer.send(*server.opening())
         while (frame := await peer.receive()) is not None:
             match server.receive(frame):
                 case (Audio(data=data),):
                     peer.entry.audio += data
-                    await peer.send(*server.encode(peer.heard(listener.feed(data))))
+                    await peer.send(*server.encode(peer.heard(open_turn.feed(data))))
                 case (Control.FLUSH,):
-                    await peer.send(*server.encode([UtteranceEnd(at_s=listener.seconds)]))
+                    await peer.send(*server.encode(peer.heard(open_turn.end())))
                 case (Forward(frame=other), *replies):
                     peer.entry.fields["other"] = other
                     await peer.send(*(reply.frame for reply in replies if isinstance(reply, DirectReply)))
