@@ -42,9 +42,9 @@ class Setup:
         assert answer.status == 200, (case.path, case.body, answer.body)
         return answer
 
-    async def listen(self, query: str, seconds: float) -> str:
+    async def listen(self, query: str, seconds: float, model: str = "live/nova-3") -> str:
         """Hold a live session over so much silence, and return its request id."""
-        target = f"/v1/listen?model=live/nova-3&encoding=linear16&sample_rate=16000&{query}".encode()
+        target = f"/v1/listen?model={model}&encoding=linear16&sample_rate=16000&{query}".encode()
         async with open_ws("client", Origin.parse(self.running.url), target, headers=[]) as ws:
             for _ in range(round(seconds * 10)):
                 await ws.send(bytes(3_200))
@@ -53,7 +53,7 @@ class Setup:
                 with suppress(WsClosed):
                     while True:
                         await ws.receive()
-        return await self.newest("live/nova-3")
+        return await self.newest(model)
 
     async def newest(self, model: str) -> str:
         self.jump(GATHER_S)

@@ -30,7 +30,7 @@ providers:
   assemblyai: {{api_key: 0123456789abcdef, base_url: "{assemblyai}"}}
 models:
   stt: [openai/whisper-1, openai/gpt-4o-transcribe, groq/whisper-large-v3, deepgram/nova-3, deepgram/nova-2, live/nova-3,
-        elevenlabs/scribe_v2, assemblyai/universal-2]
+        elevenlabs/scribe_v2, assemblyai/universal-2, assemblyai/universal-streaming-english]
   llm:
     openai/gpt-5.4:
     openai/gpt-5.4-2026-03-05:
@@ -138,6 +138,17 @@ async def test_the_vendors_own_figure_is_kept_and_passed_on(tmp_path, mock_clock
         record = await setup.record(answer.headers["x-request-id"])
         assert record["usage"]["vendor_figure"] == {"amount": 14.0, "unit": "characters"}
         assert (record["usage"]["characters"], record["measured_usage"]["characters"]) == (14, 12)
+
+
+async def test_keyterms_of_assemblyais_live_sessions(tmp_path, mock_clock):
+    """Four cents an hour on top (assemblyai.com/docs/streaming/keyterms-prompting, November 2026)."""
+    async with open_setup(tmp_path, mock_clock, YAML) as setup:
+        for query, cents in (("", 15), ("keyterm=gateway", 19)):
+            request_id = await setup.listen(query, 2.5, "assemblyai/universal-streaming-english")
+            record = await setup.record(request_id)
+            seconds = Fraction(str(record["usage"]["audio_seconds"]))
+            assert seconds > 0
+            check(record, seconds * cents * 10**7 / 3_600, ())
 
 
 async def test_what_a_record_says_of_the_dimensions(tmp_path, mock_clock):
