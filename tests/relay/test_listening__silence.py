@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
@@ -224,3 +225,27 @@ async def test_a_healthy_recogniser_that_is_sent_a_flush_ends_the_utterance_as_i
         assert final_at - spoken.ends_s[0] < 1.0
         assert 1.4 < end_at - spoken.ends_s[0] < 1.7
         assert [attempt.outcome for attempt in plane.kept.record.attempts] == ["ok"]
+
+
+async def test_a_caller_who_asks_for_the_final_gets_an_end_that_is_held_back(tmp_path, autojump_clock):
+    async with open_plane(config("elevenlabs", ""), tmp_path) as plane:
+        plane.net.hosts["first.test", 80] = hosted(FakeElevenLabs(api_key="k", **PAUSES["elevenlabs"]))
+        request = ListenRequest(model="default", format=AudioFormat(encoding="pcm_s16le", sample_rate_hz=RATE))
+        spoken, events = Spoken(SAID[:1], pause_s=0.7, after_s=0.0, silent_frame_s=0.1), []
+
+        async def read(session):
+            while not session.done:
+                events.extend(await session.receive())
+
+        async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
+            nursery.start_soon(read, session)
+            began = trio.current_time()
+            for at_s, frame in spoken.frames:
+                await trio.sleep_until(began + at_s + len(frame) / 2 / RATE)
+                await session.send_audio(frame)
+            await trio.sleep(0.05)
+            assert [type(event) for event in events if isinstance(event, (Final, UtteranceEnd))] == [Final]
+            await session.flush()
+            await trio.testing.wait_all_tasks_blocked()
+            assert [type(event) for event in events if isinstance(event, (Final, UtteranceEnd))] == [Final, UtteranceEnd]
+            await session.finish()
