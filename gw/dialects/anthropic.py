@@ -1,7 +1,7 @@
-"""Anthropic's Messages API: `POST /v1/messages`, streamed or not.
+"""Anthropic's Messages API: `POST /v1/messages`, streamed or not, and `POST /v1/messages/count_tokens`.
 
 If the upstream speaks this dialect too, it gets the request with its `anthropic-beta` header, and its own answer goes out
-unchanged. `max_tokens`, which this API requires, limits the answer of every other vendor as well.
+unchanged. `max_tokens`, which this API requires, limits the answer of every other vendor as well. Tokens are counted by Anthropic only.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import partial
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat
+from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat, answer_document
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
-from gw.wire import anthropic_messages_answer, sse
+from gw.wire import anthropic_count_tokens, anthropic_messages_answer, sse
 from gw.wire.anthropic_messages_answer import MessagesEncoder
 from gw.wire.anthropic_messages_request import parse_request
 
@@ -41,9 +41,12 @@ DIALECT = Dialect(
 )
 
 
+def _beta(exchange: HttpExchange) -> bytes:
+    return b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
+
+
 async def messages(exchange: HttpExchange) -> None:
-    beta = b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
-    request = parse_request(await exchange.body(), beta)
+    request = parse_request(await exchange.body(), _beta(exchange))
 
     def encoder(answer: ChatAnswer) -> MessagesEncoder:
         return MessagesEncoder(
@@ -54,4 +57,9 @@ async def messages(exchange: HttpExchange) -> None:
     await answer_chat(exchange, request, encoder)
 
 
-ROUTES: Routes = {("POST", "/v1/messages"): messages}
+async def count_tokens(exchange: HttpExchange) -> None:
+    request = anthropic_count_tokens.parse_request(await exchange.body(), _beta(exchange))
+    await answer_document(exchange, request)
+
+
+ROUTES: Routes = {("POST", "/v1/messages"): messages, ("POST", "/v1/messages/count_tokens"): count_tokens}

@@ -329,10 +329,16 @@ class _Request(msgspec.Struct, gc=False):
 _REQUEST = msgspec.json.Decoder(_Request)
 
 
-def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
-    """Decode a request into the common form. Raises ClientProtocolError, with `param` if a member is at fault."""
+def checked_beta(beta: bytes) -> bytes:
+    """Return the value of `anthropic-beta`. Raises ClientProtocolError for one that is no text of a header."""
     if beta.translate(None, _PRINTABLE):
         raise ClientProtocolError(what="anthropic-beta: printable ASCII only", param="anthropic-beta")
+    return beta
+
+
+def parse_request(body: bytes, beta: bytes = b"") -> MessagesRequest:
+    """Decode a request into the common form. Raises ClientProtocolError, with `param` if a member is at fault."""
+    beta = checked_beta(beta)
     request = decode_request(_REQUEST, body)
     if not request.messages:
         raise ClientProtocolError(what="messages: at least one message is required", param="messages")

@@ -1,6 +1,6 @@
 """A vendor that speaks the Messages API: a plain ASGI app made from the server role of our own codec.
 
-Serves POST /v1/messages and GET /v1/models. Its key comes as `x-api-key`, or as Bearer from newer SDKs.
+Serves POST /v1/messages, POST /v1/messages/count_tokens and GET /v1/models. Its key comes as `x-api-key`, or as Bearer from newer SDKs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ class FakeAnthropic(ScriptedVendor):
     """Another `anthropic-version` is answered 400."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
-        return {("POST", "/v1/messages"): self._messages, ("GET", "/v1/models"): self._models}
+        return {
+            ("POST", "/v1/messages"): self._messages,
+            ("POST", "/v1/messages/count_tokens"): self._count_tokens,
+            ("GET", "/v1/models"): self._models,
+        }
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
@@ -42,6 +46,15 @@ class FakeAnthropic(ScriptedVendor):
         data = [{"id": name, **result} for name in self.models]
         listed = {"data": data, "has_more": False, "first_id": self.models[0], "last_id": self.models[-1]}
         await answer.send_complete(msgspec.json.encode(listed), "application/json")
+
+    async def _count_tokens(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        """anthropic-python 2.12.0, `types/message_tokens_count.py`. Takes what a request for a message takes, without its limits."""
+        if entry.headers.get("anthropic-version") not in self.versions:
+            await answer.error(400, "", "anthropic-version: a valid version is required")
+            return
+        entry.fields = json_of(body)
+        words = sum(len(str(message["content"]).split()) for message in entry.fields["messages"])
+        await answer.send_complete(msgspec.json.encode({"input_tokens": words}), "application/json")
 
     async def _messages(self, entry: Entry, body: bytes, answer: Answer) -> None:
         if entry.headers.get("anthropic-version") not in self.versions:
