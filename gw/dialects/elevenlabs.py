@@ -154,6 +154,7 @@ class _Speech:
         self._contexts = contexts
         self._many = many
         self._settings: dict[str, dict[str, str]] = {}  # settings of contexts without text so far
+        self._wordless: set[str] = set()  # contexts that were opened and have no text so far
         self._failure: GwError | None = None
         self._auto = dict(request.options).get("auto_mode") == "true"
         self._unflushed: set[str] = set()  # contexts with text that was not flushed
@@ -181,16 +182,26 @@ class _Speech:
             if message.settings:
                 self._settings.setdefault(name, {}).update(message.settings)
             if not self._contexts.knows(name) and not message.text.strip():  # an opening or a keep-alive
-                if message.finish:
+                if not message.finish:
+                    self._wordless.add(name)
+                elif name in self._wordless:
+                    self._wordless.discard(name)
                     self._settings.pop(name, None)
+                    await self._send_final(name)
                 return
+        self._wordless.discard(name)
         if self._many and self._interrupts(message):
             self._contexts.drop(name)
+            await self._send_final(name)
+            return
+        await self._contexts.deliver(message, self._open)
+
+    async def _send_final(self, name: str) -> None:
+        """Tell the client that a context is over: LiveKit's plugin waits for it, also where nothing was to be spoken."""
+        if self._many:
             server = elevenlabs_speak_live.ElevenSpeakServer(name, self._request.format)
             for frame in server.encode([SpeakEnd()]):
                 await self._session.socket.send(frame)
-            return
-        await self._contexts.deliver(message, self._open)
 
     def _interrupts(self, message: ContextText) -> bool:
         """Note a message to a context; return whether it closes the context because the user interrupted."""

@@ -221,3 +221,30 @@ async def test_the_transcripts_of_a_caller_who_redacts_are_redacted_after_a_fail
             frames = await receive_until(ws, "message_type", "redacted_transcript")
     assert "redact=pii" in other.ledger[0].fields["query"]
     assert frames[-1]["redacted_text"] == "one [REDACTED] three"
+
+
+CLOSING = {"context_id": "c", "close_context": True}
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [{"text": " ", "context_id": "c"}, CLOSING],
+        [{"text": " ", "context_id": "c", "voice_settings": {"speed": 1.1}}, {"text": "", "context_id": "c", "flush": True}, CLOSING],
+        [{"text": "", "context_id": "c"}, {"context_id": "c", "flush": True, "close_context": True}],
+    ],
+    ids=["opened", "flushed", "empty"],
+)
+async def test_a_context_that_is_closed_without_text_is_final_once(frames, plane, vendor):
+    """LiveKit's plugin (`tts.py` of livekit-plugins-elevenlabs 1.8.9) waits for it."""
+    target = b"/v1/text-to-speech/v/multi-stream-input?model_id=eleven_flash_v2_5&output_format=pcm_16000"
+    async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
+        for frame in (*frames, CLOSING, {"context_id": "never", "close_context": True}):
+            await ws.send(as_json(**frame))
+        await ws.send(as_json(text="Hello there. ", context_id="d", flush=True))
+        await ws.send(as_json(context_id="d", close_context=True))
+        received = await receive_until(ws, "contextId", "d")
+    assert [(frame["isFinal"], frame["contextId"]) for frame in received[:-1]] == [(True, "c")]
+    assert "audio" not in received[0] or received[0]["audio"] is None
+    assert {record.modality for record in plane.kept.records} <= {"tts"}
+    assert len(vendor.ledger) == 1
