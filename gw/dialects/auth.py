@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -85,12 +86,14 @@ def _issuer(token: bytes) -> bytes:
 
 
 def _from_subprotocols(offered: bytes) -> bytes | None:
+    """Return the credential among the subprotocols of a browser. Deepgram's SDK adds the id of its session as two more names."""
     names = [name.strip() for name in offered.split(b",")]
     for name in names:
         if name.startswith(_OPENAI_PROTOCOL):
             return name[len(_OPENAI_PROTOCOL) :] or None
-    if len(names) == 2 and names[0].lower() in (b"token", b"bearer"):
-        return names[1] or None
+    for scheme, key in pairwise(names):
+        if scheme.lower() in (b"token", b"bearer"):
+            return key or None
     return None
 
 

@@ -186,8 +186,7 @@ SOCKET_DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_fra
 
 def _handshake(session: WebSocketSession) -> tuple[str | None, list[tuple[bytes, bytes]]]:
     """Return the subprotocol to choose (a browser offers it beside its key) and Deepgram's header for the request id."""
-    offered = session.socket.offered
-    chosen = offered[0] if offered and offered[0].lower() in _SUBPROTOCOLS else None
+    chosen = next((name for name in session.socket.offered if name.lower() in _SUBPROTOCOLS), None)
     return chosen, [(b"dg-request-id", session.caller.request_id.encode())]
 
 

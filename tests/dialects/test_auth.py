@@ -77,6 +77,8 @@ def bearer(key: str) -> tuple[bytes, bytes]:
         ([(b"x-api-key", b"K-1")], b""),
         ([(b"api-key", b" K-1")], b""),
         ([(b"sec-websocket-protocol", b"token, K-1")], b""),
+        # @deepgram/sdk 5.13.0, CustomClient.mjs, getWebSocketOptions: what it offers in a browser
+        ([(b"sec-websocket-protocol", b"token, K-1, x-deepgram-session-id, 3f0c")], b""),
         ([(b"sec-websocket-protocol", b"bearer,K-1")], b""),
         ([(b"sec-websocket-protocol", b"realtime, openai-insecure-api-key.K-1, openai-beta.realtime-v1")], b""),
         ([], b"model=x&token=K-1"),
