@@ -209,7 +209,7 @@ def frontend(session: nox.Session) -> None:
 
 @nox.session
 def browser(session: nox.Session) -> None:
-    """The dashboard in Debian's Chromium. Needs chromium; node and npm for axe."""
+    """The dashboard, and SDKs in a page, in Debian's Chromium. Needs chromium; node and npm for axe and the SDKs."""
     if shutil.which("chromium") is None:
         session.warn("LEFT OUT: the dashboard in a browser, because chromium is not installed (Debian package: chromium)")
         return
@@ -218,9 +218,10 @@ def browser(session: nox.Session) -> None:
     leave_out: list[str] = []
     if shutil.which("node") and shutil.which("npm"):
         session.run("npm", "ci", "--prefix", str(FRONTEND), external=True)
+        session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(BROWSER / "sdks"), external=True)
     else:
-        session.warn("LEFT OUT: axe, because node or npm is not installed (Debian packages: nodejs, npm)")
-        leave_out.append("--ignore-glob=*/test_axe.py")
+        session.warn("LEFT OUT: axe and SDKs in a page, because node or npm is not installed (Debian packages: nodejs, npm)")
+        leave_out += ["--ignore-glob=*/test_axe.py", "--ignore-glob=*/test_sdks.py"]
     session.run("pytest", "-q", *PARALLEL, "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
 
 
