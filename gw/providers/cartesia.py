@@ -97,8 +97,9 @@ async def _send_silence(
         await trio.sleep(_WATCH_S)
         idle_s = trio.current_time() - session.sent_at
         if not wire.finishing and idle_s >= (_UNFINISHED_TURN_S if wire.speaking else _IDLE_S):
-            session.sent_at = trio.current_time()
-            await session.send_frames(silence(fmt, idle_s if wire.speaking else _SILENCE_S))
+            session.sent_at, length_s = trio.current_time(), idle_s if wire.speaking else _SILENCE_S
+            session.padding_s += length_s
+            await session.send_frames(silence(fmt, length_s))
 
 
 @asynccontextmanager
@@ -121,6 +122,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
         open_listen_socket(account, path, key_headers(account.api_key), wire, pace, on_close=on_close) as session,
         background(_send_silence, session, wire, request.format),
     ):
+        session.flush_padding_s = cartesia_listen.FLUSH_S if by_turns else 0.0
         yield session
 
 

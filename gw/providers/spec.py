@@ -141,6 +141,14 @@ class CallbackListenSession(Protocol):
         """
 
 
+@runtime_checkable
+class PaddedListenSession(Protocol):
+    """Attribute of a `ListenSession` that sends silence of its own, where a vendor needs audio to end a turn or keep a session."""
+
+    padding_s: float
+    """Seconds of such silence until now; the vendor bills them like the caller's audio."""
+
+
 class SpeakSession(UpstreamSession, Protocol):
     """Live speech."""
 

@@ -181,6 +181,12 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     ) -> None:
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.pace = pace
+        self.padding_s = self.flush_padding_s = 0.0
+        """Silence that was sent beside the caller's audio, and that of each flush, in seconds of billed audio."""
+
+    async def flush(self) -> None:
+        self.padding_s += self.flush_padding_s
+        await super().flush()
 
     async def send_audio(self, data: bytes) -> None:
         if (pending := self.send_audio_or_pending(data)) is not None:

@@ -394,4 +394,5 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if later or self._failure is not None:
             until = min([other.start_offset for other in later], default=replay.start)
             reached_s = replay.seconds(attempt.sent_bytes(until)) if length is None else 0.0
-        return Usage(audio_seconds=sent_s, source=source), Usage(audio_seconds=reached_s)
+        padding_s = attempt.padding_s
+        return Usage(audio_seconds=sent_s + padding_s, source=source), Usage(audio_seconds=reached_s + padding_s if reached_s else 0.0)

@@ -10,7 +10,7 @@ import trio
 from gw.errors import CandidateSkipped, PluginMissing, ProviderError
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
-from gw.providers.spec import CallbackListenSession, ListenSession, ProviderSpec
+from gw.providers.spec import CallbackListenSession, ListenSession, PaddedListenSession, ProviderSpec
 from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import PreparedCall
 from gw.relay.joined_words import WordJoin
@@ -52,6 +52,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         """Whether it was given up for its silence."""
         self.join: WordJoin | None = None
         """Drops words that a transcript before may have had."""
+        self._padded: PaddedListenSession | None = None
         self._replay_began_at = -math.inf
         self._replayed_s = 0.0  # end of the audio replayed, in session seconds
         self.forgiven_s = 0.0
@@ -78,6 +79,12 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
             session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
         )
         self.clock = SilenceClock(session.pace, times, silence_s, trio.current_time())
+        self._padded = session if isinstance(session, PaddedListenSession) else None
+
+    @property
+    def padding_s(self) -> float:
+        """Return the seconds of silence that the provider's call has sent by itself."""
+        return 0.0 if self._padded is None else self._padded.padding_s
 
     def send_or_pending(self, data: bytes) -> Pending:
         """Send audio without blocking where that is possible. Raise what the provider raises."""

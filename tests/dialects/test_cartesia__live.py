@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 import pytest
 import trio
 
 from gw.dialects.live_transcription import ANSWER_S
+from gw.net.ws import WsClosed
 from tests.contract.readers import CARTESIA as CARTESIA_SPEECH
 from tests.contract.readers import send
 from tests.contract.talkers import CARTESIA, CARTESIA_TURNS, Received, as_json, read, speech
@@ -110,3 +113,23 @@ async def test_text_after_a_failure_is_dropped_until_the_context_is_complete(tmp
             frames = await receive_until(ws, "done")
         assert {frame["context_id"] for frame in frames} == {"c1"}
         assert [record.status for record in gateway.kept.records] == ["error", "success"]
+
+
+@pytest.mark.parametrize("model", ["own/ink-2", "own/ink-whisper"])
+async def test_silence_that_is_sent_beside_the_callers_audio_is_billed(model, tmp_path, autojump_clock):
+    """In a turn that gets no more audio, and every minute of an idle session."""
+    vendor, caller = FakeCartesia(api_key="k"), speech(["one two three"], 16_000, pause_s=0)
+    async with open_plane(CONFIG, tmp_path) as plane:
+        plane.net.hosts["own.test", 80] = hosted(vendor)
+        async with CARTESIA_TURNS.open(plane, model) as ws:
+            for frame in CARTESIA_TURNS.frames(caller):
+                await ws.send(frame)
+            await trio.sleep(130)
+            for frame in CARTESIA_TURNS.finish:
+                await ws.send(frame)
+            with trio.fail_after(60), suppress(WsClosed):
+                while True:
+                    await ws.receive()
+        sent_s = len(vendor.ledger[0].audio) / 32_000
+        assert sent_s > len(caller) / 32_000
+        assert plane.kept.record.usage.audio_seconds == pytest.approx(sent_s, abs=0.01)
