@@ -98,7 +98,7 @@ class CostTracking:
     on_full_disk: Annotated[
         OnFullDisk,
         "while no record can be written: budgets (default): refuse projects whose budget blocks; refuse: all; "
-        "continue: none, and write the records to the log",
+        "continue: none, and write the records to the log (gw db import)",
     ] = "budgets"
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 

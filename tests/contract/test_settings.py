@@ -62,7 +62,7 @@ async def test_a_refusal_names_the_setting_in_the_record(tmp_path, autojump_cloc
     async with open_vendors(tmp_path) as (plane, _):
         reply = await transcribe(plane, "deepgram", "groq/whisper-large-v3", [("redact", "pci"), ("diarize", "true")])
         assert reply.json["err_code"] == "Bad Request"
-        assert (reply.json["param"], reply.json["gw"]["settings"]) == ("redact", ["redact", "diarize"])
+        assert (reply.json["gw"]["param"], reply.json["gw"]["settings"]) == ("redact", ["redact", "diarize"])
         record = plane.kept.record
         assert (record.status, record.error_code) == ("error", "unsupported_setting")
         assert attempts(plane) == [("groq/whisper-large-v3", "missing_ability", "cannot honour redact, diarize")]

@@ -42,7 +42,7 @@ def test_only_these_routes_need_less_than_the_admin_token():
     assert {route.id: route.right for route in TABLE.routes if route.right != "admin"} == {
         **dict.fromkeys(("front", "health", "ready", "openapi", "login", "logout", "session"), "public"),
         **dict.fromkeys(("list_models", "get_model"), "data"),
-        **dict.fromkeys(("chat_completions", "speech", "transcriptions", "translations"), "data"),
+        **dict.fromkeys(("chat_completions", "embeddings", "moderations", "speech", "transcriptions", "translations"), "data"),
         **dict.fromkeys(("create_response", "response", "response_input", "delete_response"), "data"),
         "metrics": "metrics",
     }

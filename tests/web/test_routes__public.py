@@ -60,6 +60,7 @@ async def test_models_is_one_body_for_all_readers(app):
         "type": "model",
         "display_name": "Echo",
         "created_at": "2024-10-04T12:00:00Z",
+        "lifecycle": "active",
     }
     assert [entry["name"] for entry in body["stt"]] == ["sim/tone", "groq/whisper-large-v3"]
     assert [entry["name"] for entry in body["tts"]] == ["sim/tone"]
