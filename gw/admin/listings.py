@@ -15,7 +15,7 @@ import msgspec
 from gw.admin.models import own_prices
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
-from gw.admin.request_models import project_filter
+from gw.admin.request_models import one_of, project_filter, whole_number
 from gw.admin.schemas import Schema, Usd, from_attributes, usd
 from gw.errors import UnknownModelError, UnknownProviderError
 from gw.policy import budget
@@ -198,6 +198,10 @@ def provider(entry: Provider) -> ProviderEntry:
     )
 
 
+MOST_LISTED = 1_000
+"""Entries of a page of models at most, as in Anthropic's API."""
+
+
 def models_of(catalog: Catalog, project: str | None) -> list[Model]:
     """Return the models of the project's default stack; without a project or a default stack, all models."""
     stack = catalog.stacks.get(catalog.project(project).default_stack) if project else None
@@ -206,19 +210,33 @@ def models_of(catalog: Catalog, project: str | None) -> list[Model]:
     return [model for model in catalog.models.values() if stack.model(model.modality) == model.id]
 
 
-def models(catalog: Catalog, created_at: float, *, project: str | None = None) -> ModelList:
+def models(
+    catalog: Catalog, created_at: float, *, project: str | None = None, modality: str | None = None, limit: str | int | None = None,
+    after_id: str | None = None, before_id: str | None = None,
+) -> ModelList:
     """List all models, or those of the project's default stack. `created_at`: Unix seconds shown as their creation.
 
-    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts.
+    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts. `limit`, `after_id` and
+    `before_id` choose a page of `data`, as in Anthropic's API (anthropic 2.12.0, `model_list_params.py`): the first entries after
+    an id, or the last ones before it. An unknown id is before all and after all. Raises RequestError.
     """
+    if modality is not None:
+        one_of("modality", modality, MODALITIES)
     only = project_filter(catalog, project)
-    by_id = _by_id(models_of(catalog, only))
+    by_id = _by_id(model for model in models_of(catalog, only) if modality in (None, model.modality))
+    ids = list(by_id)
+    if after_id in by_id:
+        ids = ids[ids.index(after_id) + 1 :]
+    if before_id in by_id:
+        ids = ids[: ids.index(before_id)] if before_id in ids else []
+    most = len(ids) if limit is None else whole_number(limit, "limit", 1, MOST_LISTED)
+    page = ids[-most:] if before_id and not after_id else ids[:most]
     return ModelList(
         object="list",
-        data=[_listed(entries, created_at) for entries in by_id.values()],
-        has_more=False,
-        first_id=next(iter(by_id), None),
-        last_id=next(reversed(by_id), None),
+        data=[_listed(by_id[model_id], created_at) for model_id in page],
+        has_more=len(page) < len(ids),
+        first_id=page[0] if page else None,
+        last_id=page[-1] if page else None,
         models={model_id: _entry(entries) for model_id, entries in by_id.items()},
         project=only,
         stt=_speech_models(by_id, "stt"),

@@ -222,8 +222,13 @@ CARTESIA_MOUNT: Routes = {("GET", "/"): _STATUS, ("GET", ""): _STATUS}
 """Routes below `/cartesia` only: the root has a front page."""
 DEEPGRAM: Routes = {("POST", "/v1/auth/grant"): deepgram_grant}
 ASSEMBLYAI: Routes = {("GET", "/v3/token"): _json(_assemblyai_token)}
-MODELS: Routes = {
-    ("GET", "/v1/models"): _json(lambda e: listings.models(e.gateway.current.catalog, e.gateway.started_at))
-}
+
+
+def _models(exchange: HttpExchange) -> listings.ModelList:
+    query = _query(exchange, "limit", "after_id", "before_id")
+    return listings.models(exchange.gateway.current.catalog, exchange.gateway.started_at, **query)
+
+
+MODELS: Routes = {("GET", "/v1/models"): _json(_models)}
 MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

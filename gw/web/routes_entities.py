@@ -7,8 +7,10 @@ from functools import partial
 from gw.admin import fallbacks, keys, listings, models, projects, providers, voice_list
 from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
+from gw.types.ids import MODALITIES
 from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
 
+_PAGE = {"type": "integer", "minimum": 1, "maximum": listings.MOST_LISTED}
 _BOOLEAN = {"type": "string", "pattern": "^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee]|0|1)$", "default": "false"}
 _CONFIRM = QueryField(
     "confirm", _BOOLEAN, "true, false, 1 or 0 in any case. Without it nothing is deleted; the answer says what would be."
@@ -22,7 +24,8 @@ def list_models(request: Request) -> object:
     project = request.query["project"]
     if request.header(b"xi-api-key"):
         return listings.models_bare(request.catalog, project=project)
-    return listings.models(request.catalog, request.gateway.started_at, project=project)
+    chosen = {name: request.query[name] for name in ("modality", "limit", "after_id", "before_id")}
+    return listings.models(request.catalog, request.gateway.started_at, project=project, **chosen)
 
 
 _models, _projects, _providers, _keys, _fallbacks = (
@@ -34,9 +37,13 @@ ENTITIES = (
         "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models", "/openai/models"),
         query=(
             QueryField("project", {"type": "string"}, "Only those of this project's default stack."),
+            QueryField("modality", {"enum": list(MODALITIES)}, "Only this modality."),
+            QueryField("limit", _PAGE, "Entries of `data` at most; absent = all."),
+            QueryField("after_id", {"type": "string"}, "Only entries of `data` after this id."),
+            QueryField("before_id", {"type": "string"}, "Only entries of `data` before this id, the last ones of them."),
             QueryField("api-version", {"type": "string"}, "Sent by Azure's clients; changes nothing."),
         ),
-        answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404,),
+        answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404, 422),
     ),
     _models(
         "POST", "/v1/models", "create_model", "Add a model.", lambda r: models.create(r.registrar, r.body, r.actor),

@@ -97,3 +97,23 @@ async def test_spend_of_a_project_that_is_gone_is_left_out(tmp_path: Path):
         await store_records(gateway, record(1, project="gone"))
         shown = as_json(await listings.projects(gateway.store, gateway.current.catalog, NOON))
     assert set(shown["stats"]) == {"default", "shop"}
+
+
+@pytest.mark.parametrize(
+    ("page", "ids", "has_more"),
+    [
+        ({}, "abcd", False), ({"limit": 2}, "ab", True), ({"limit": 4}, "abcd", False), ({"limit": 2, "after_id": "p/b"}, "cd", False),
+        ({"limit": 1, "after_id": "p/b"}, "c", True), ({"after_id": "p/d"}, "", False), ({"limit": 2, "before_id": "p/d"}, "bc", True),
+        ({"before_id": "p/a"}, "", False), ({"after_id": "p/nothing"}, "abcd", False),
+        ({"after_id": "p/a", "before_id": "p/d"}, "bc", False),
+        ({"modality": "tts"}, "d", False), ({"modality": "stt"}, "", False),
+    ],
+)  # fmt: skip
+def test_a_page_of_models(page, ids, has_more):
+    shown = catalog(
+        *(Model(id=f"p/{name}", modality="llm", provider="p", name=name) for name in "abc"),
+        Model(id="p/d", modality="tts", provider="p", name="d"),
+    )
+    body = as_json(listings.models(shown, NOON, **page))
+    assert ("".join(entry["id"][-1] for entry in body["data"]), body["has_more"]) == (ids, has_more)
+    assert (body["first_id"], body["last_id"]) == ((f"p/{ids[0]}", f"p/{ids[-1]}") if ids else (None, None))

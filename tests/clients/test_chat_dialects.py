@@ -103,3 +103,13 @@ def test_ollamas_sdk_generates_and_embeds(demo):
     assert [len(vector) for vector in embedded.embeddings] == [256, 256]
     assert client.embeddings(model="sim/echo", prompt="one").embedding == embedded.embeddings[0]
     assert list(client.ps().models) == []
+
+
+@pytest.mark.parametrize("mount", ["", "/anthropic"])
+def test_anthropics_sdk_turns_the_pages_of_models(demo, mount):
+    import anthropic
+
+    with anthropic.Anthropic(base_url=demo.daemon.url + mount, api_key="any") as client:
+        all_ids = [model.id for model in client.models.list(limit=1_000)]
+        assert len(all_ids) > 2
+        assert [model.id for model in client.models.list(limit=1)] == all_ids

@@ -38,6 +38,21 @@ async def test_status(app):
     }
 
 
+@pytest.mark.parametrize(
+    ("query", "ids", "has_more"),
+    [
+        ("modality=llm", ["sim/echo", "groq/openai/gpt-oss-20b"], False),
+        ("limit=1&after_id=sim/tone", ["groq/whisper-large-v3"], True),
+        ("limit=2&before_id=groq/openai/gpt-oss-20b", ["groq/whisper-large-v3", "sim/echo"], True),
+    ],
+)
+async def test_models_have_pages(app, query, ids, has_more):
+    body = (await call(app, "/v1/models?" + query)).json
+    assert ([entry["id"] for entry in body["data"]], body["has_more"]) == (ids, has_more)
+    for wrong in ("limit=0", "limit=many", "modality=video"):
+        assert (await call(app, "/v1/models?" + wrong)).status in (400, 422)
+
+
 async def test_models_is_one_body_for_all_readers(app):
     body = (await call(app, "/v1/models")).json
     ids = ["sim/tone", "groq/whisper-large-v3", "sim/echo", "groq/openai/gpt-oss-20b"]
