@@ -35,8 +35,9 @@ Streamable HTTP is at `/mcp`, server-sent events at `/sse` with `/messages/`.
 {"mcpServers": {"gw": {"url": "http://127.0.0.1:8090/mcp", "headers": {"Authorization": "Bearer …"}}}}
 ```
 
-- `GW_MCP_TOKEN`: the bearer token that every HTTP request must carry. Unset, no token is required. Stdio never requires
-  one. Set it wherever others can reach the port, and put TLS in front of it.
+- `GW_MCP_TOKEN`: the bearer token that every HTTP request must carry. Stdio never requires one. Unset, the
+  tools are served on loopback only, to every program of the machine: on another address `gw serve` and `gw mcp --host` refuse
+  to start (unless `auth.allow_open` opens the whole gateway to everybody). Put TLS in front of a port that others can reach.
 - `gw mcp --url` (or `GW_URL`): the gateway to work through. Without a configuration file it is the one at the default
   address, so that `gw mcp` works beside `gw serve --demo`.
 - `gw mcp --key` (or `GW_API_KEY`): the admin token of a running gateway that asks for one.

@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+import attrs
 import click
 
 from gw.cli.backend import Backend, NoDaemon
 from gw.cli.config_file import defaults, load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside, log_warnings
+from gw.config.cross_checks import check_mcp_bind
 from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.types.secret import Secret
@@ -37,7 +39,7 @@ def mcp(
 
     The tools work through the running gateway, or on the database itself when none runs. Without a configuration file
     that is the gateway at --url, or the one at the default address (`gw serve --demo`). With GW_MCP_TOKEN set, every
-    HTTP request must carry it as a bearer token; stdio never requires one.
+    HTTP request must carry it as a bearer token, and a --host that others can reach requires it; stdio never does.
     """
     redactor = log_warnings()
     import trio
@@ -47,6 +49,8 @@ def mcp(
     settings, gateway_url = _settings(config, url, key)
     token = Secret(key) if key else settings.auth.admin_token
     redactor.learn([settings.mcp_token, token])
+    if transport == "http":
+        check_mcp_bind(attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token)), host)
     port = settings.mcp.port if port is None else port
 
     def ready(url: str, place: str) -> None:

@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterator, Mapping
 from gw.config.load import Document, Path, dotted
 from gw.config.node import suggestion
 from gw.config.settings import ANY_ORIGIN, Settings
+from gw.errors import ConfigError, Problem
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Model
 from gw.types.ids import MODALITIES, Modality
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
+_MCP_HINT = "set GW_MCP_TOKEN, the token that MCP clients send, or serve on loopback"
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
@@ -122,14 +124,16 @@ class CrossChecks:
                 self._document.problem((*path, "key"), f"this key is the same as that of auth.keys.{first}")
 
     def _serve(self) -> None:
-        serve = self._settings.serve
+        settings, serve = self._settings, self._settings.serve
         for one, other in (("tls_cert", "tls_key"), ("tls_key", "tls_cert")):
             if getattr(serve, one) is not None and getattr(serve, other) is None:
                 self._document.problem(("serve", one), f"serve.{one} needs serve.{other} too")
-        if self._settings.auth.refuses(serve.host):
+        if settings.auth.refuses(serve.host):
             what = f"serve.host {serve.host!r} can be reached from other machines, and no credential is required"
             hint = "set auth.admin_token or auth.keys, or auth.allow_open: true"
             self._document.problem(("serve", "host"), what, hint)
+        elif settings.mcp.enabled and settings.mcp_refuses(serve.host):
+            self._document.problem(("mcp", "enabled"), _open_mcp(serve.host), _MCP_HINT)
         self._cors()
 
     def _cors(self) -> None:
@@ -161,6 +165,16 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: no credential is required")
     if not is_loopback(settings.serve.host) and not settings.auth.on:
         yield _at(document, ("serve", "host"), "open to every machine that can reach it (auth.allow_open)")
+
+
+def check_mcp_bind(settings: Settings, host: str) -> None:
+    """Raises ConfigError if others would get the tools for MCP on `host` without a credential."""
+    if settings.mcp_refuses(host):
+        raise ConfigError(problems=(Problem(what=_open_mcp(host), hint=_MCP_HINT),))
+
+
+def _open_mcp(host: str) -> str:
+    return f"MCP on {host!r} would let everybody who can reach it administer the gateway: GW_MCP_TOKEN is not set"
 
 
 def _at(document: Document, path: Path, what: str) -> str:

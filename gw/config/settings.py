@@ -224,3 +224,12 @@ class Settings:
     """Valid but suspicious settings, with file:line:column where known."""
     lines: Mapping[tuple[str | int, ...], int] = attrs.field(factory=dict, repr=False, eq=False)
     """Path of a key → its line in the file, from 1; a model of a list also by its id."""
+
+    def mcp_refuses(self, host: str) -> bool:
+        """Return whether serving MCP on `host` would give others, without a credential, what here needs the admin token.
+
+        The tools work with the rights of the admin token, so only `GW_MCP_TOKEN`, or a gateway that is open to everybody on
+        purpose, lets them be served beyond loopback.
+        """
+        wanted_open = self.auth.allow_open and not self.auth.on
+        return not is_loopback(host) and not self.mcp_token and not wanted_open

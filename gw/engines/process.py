@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 import structlog
 import trio
 
+from gw.engines.environment import child_environment
 from gw.errors import PluginMissing, ProviderFailed
 
 STOP_S: Final = 2.0  # between the request to end and the kill
@@ -60,8 +61,9 @@ class OwnedProcess(ABC):
         """Own the process: start it, use it, stop it."""
         try:
             process = await trio.lowlevel.open_process(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-            )
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+                env=child_environment(),
+            )  # fmt: skip
         except OSError as error:
             self._end(f"its engine cannot be started: {error.strerror}")
             return

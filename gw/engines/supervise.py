@@ -11,12 +11,14 @@ import sys
 from threading import Thread
 from typing import Final
 
+from gw.engines.environment import child_environment
+
 _STOP_S: Final = 1.5
 
 
 def run(command: list[str]) -> int:
     """Return the command's exit code."""
-    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=child_environment())
 
     def watch() -> None:
         while os.read(0, 4_096):

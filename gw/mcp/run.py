@@ -1,8 +1,9 @@
 """Run the MCP server: on stdio, on a separate port, or beside a gateway in the same process.
 
 The HTTP transports, `/sse` with `/messages/` and Streamable HTTP at `/mcp`, are behind a bearer token. It is compared first,
-on bytes, in constant time; the bodies of a refusal are fixed. Without a token everybody who can reach the port is admitted:
-then only the checks of Host and Origin protect a loopback server from pages in a browser.
+on bytes, in constant time; the bodies of a refusal are fixed. Without a token everybody who can reach the port is admitted.
+So a server without one listens on loopback only (`Settings.mcp_refuses`), and answers only peers whose address is on loopback,
+whatever their headers say; the checks of Host and Origin protect it from pages in a browser.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.requests import Request
 
 from gw.config.settings import Serve, Settings
 from gw.gateway import Gateway
 from gw.mcp.server import build
+from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.types.secret import Secret
 from gw.web import listener
@@ -37,6 +40,7 @@ from gw.web.http_server import HostedApp
 
 _READ_BYTES = 65_536
 MISSING, INVALID = b"Missing bearer token", b"Invalid token"
+NOT_LOCAL = b"Only programs of this machine may use MCP without a token"
 _log = structlog.get_logger("gw.mcp")
 
 
@@ -119,13 +123,16 @@ async def listen(
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
-    async with mounted(server, bearer, serve.allowed_hosts) as app:
+    local = not bearer and is_loopback(serve.host)
+    async with mounted(server, bearer, serve.allowed_hosts, local_only=local) as app:
         hosted = HostedApp(app=app)
         await listener.serve(dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status)
 
 
 @asynccontextmanager
-async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[str]) -> AsyncIterator[ASGIApp]:
+async def mounted(
+    server: Server[Any], token: Secret, allowed_hosts: Iterable[str], *, local_only: bool
+) -> AsyncIterator[ASGIApp]:
     """Yield the app; its sessions end with the block."""
     hosts = ["127.0.0.1", "localhost", "[::1]", *allowed_hosts]
     names = [pattern for host in hosts for pattern in (host, f"{host}:*")]
@@ -134,12 +141,17 @@ async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[st
         allowed_hosts=names,
         allowed_origins=[f"{scheme}://{name}" for scheme in ("http", "https") for name in names],
     )
+    pages = TransportSecurityMiddleware(security)
     sse = SseServerTransport("/messages/", security_settings=security)
     manager = StreamableHTTPSessionManager(server, security_settings=security)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         if path == "/sse" and scope["method"] == "GET":
+            # The transport would check this too, but after its refusal it raises what the host has to log as a crash.
+            if (refusal := await pages.validate_request(Request(scope))) is not None:
+                await refusal(scope, receive, send)
+                return
             async with sse.connect_sse(scope, receive, send) as (incoming, outgoing):
                 await server.run(incoming, outgoing, server.create_initialization_options())
         elif path.startswith("/messages/"):
@@ -150,11 +162,11 @@ async def mounted(server: Server[Any], token: Secret, allowed_hosts: Iterable[st
             await _answer(send, 404, b"Not found; the server is at /mcp and /sse")
 
     async with manager.run():
-        yield guarded(app, token)
+        yield guarded(app, token, local_only=local_only)
 
 
-def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
-    """Return `app` behind the bearer token; an empty token admits everybody."""
+def guarded(app: ASGIApp, token: Secret, *, local_only: bool) -> ASGIApp:
+    """Return `app` behind the bearer token; an empty token admits everybody, or with `local_only` every peer on loopback."""
     expected = sha256(token.reveal().encode("utf-8", "surrogateescape")).digest()
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,9 +181,16 @@ def guarded(app: ASGIApp, token: Secret) -> ASGIApp:
             if missing or not hmac.compare_digest(sha256(presented.strip()).digest(), expected):
                 await _answer(send, 401, MISSING if missing else INVALID, (b"www-authenticate", b"Bearer"))
                 return
+        elif local_only and not _on_loopback(scope.get("client")):
+            await _answer(send, 403, NOT_LOCAL)
+            return
         await app(scope, receive, send)
 
     return guard
+
+
+def _on_loopback(client: tuple[str, int] | None) -> bool:
+    return client is not None and is_loopback(client[0].removeprefix("::ffff:"))
 
 
 async def _answer(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from urllib.parse import quote
 
 import attrs
 import msgspec
@@ -63,7 +64,7 @@ class _Job:
             while not isinstance(job, Transcript):
                 await trio.sleep(_POLL_S[min(polls, len(_POLL_S) - 1)])
                 polls += 1
-                job = await self._fetch(b"GET", b"/v2/transcript/" + job.encode(), b"")
+                job = await self._fetch(b"GET", b"/v2/transcript/" + quote(job, safe="").encode(), b"")
             return [job]
         raise ProviderFailed(
             provider=self._account.provider_id, detail="the transcript was not ready within an hour", upstream_status=200

@@ -22,6 +22,7 @@ from gw.providers.spec import (
     SpeakSession,
     SpeakStream,
     rejected,
+    require_path_segment,
     require_voice,
 )
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, billed_figure, form_call
@@ -66,6 +67,7 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/text-to-speech/{voice}/stream`, with timestamps if the client wants them (lines of JSON with audio)."""
     require_voice(request.voice, account)
+    require_path_segment(request.voice, account)
     provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
 
     def read(response: HttpResponse) -> SpeakStream:
@@ -131,6 +133,7 @@ def _speak_socket(request: SpeakLiveRequest, account: Account) -> tuple[str, lis
 async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
     """`WS /v1/text-to-speech/{voice}/multi-stream-input`, one context after the other."""
     require_voice(request.voice, account)
+    require_path_segment(request.voice, account)
     if not elevenlabs_speak_live.is_offered(account.model):
         raise rejected(account, "this model has no live speech")
     provider = account.provider_id

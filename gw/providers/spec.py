@@ -191,6 +191,15 @@ def require_voice(voice: str, account: Account) -> None:
         raise rejected(account, "no voice: set default_voice of the model")
 
 
+def require_path_segment(voice: str, account: Account) -> None:
+    """Raise ProviderRejected for a voice that cannot be part of an address.
+
+    Everything else is percent-encoded and stays one segment; `.` and `..` mean a folder in every spelling (RFC 3986 6.2.2.3).
+    """
+    if voice in (".", ".."):
+        raise rejected(account, f"{voice!r} cannot be the name of a voice", fault="caller")
+
+
 HonourRule = Callable[[Any, Account], bool]
 """Returns whether a setting of this request can be honoured with the model of this account."""
 Honours = Mapping[str, HonourRule | Literal[True]]

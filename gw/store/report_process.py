@@ -28,6 +28,7 @@ import attrs
 import structlog
 import trio
 
+from gw.engines.environment import child_environment
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.store.latency import QueryContext
 from gw.store.reporter import FAULTS, LENGTH, QueryJob, QueryResult, ReporterReady, framed, widen
@@ -154,7 +155,7 @@ class ReportProcess:
                 command = [sys.executable, "-c", _PROGRAM, str(self._path), str(process_end.fileno())]
                 start = partial(
                     trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False,
-                    pass_fds=(process_end.fileno(),),
+                    pass_fds=(process_end.fileno(),), env=child_environment(),
                 )  # fmt: skip
                 async with trio.open_nursery() as nursery:
                     process: trio.Process = await nursery.start(start)

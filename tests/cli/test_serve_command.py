@@ -12,7 +12,7 @@ import pytest
 import gw
 from gw.cli.serve_command import banner, bound_to
 from gw.config.parse import demo_settings
-from gw.config.settings import Auth
+from gw.config.settings import Auth, Mcp
 from gw.errors import ConfigError
 from gw.types.secret import Secret
 
@@ -79,6 +79,30 @@ def test_an_open_bind_that_is_wanted_is_warned_of(settings):
 def test_an_open_bind_with_auth_is_fine(settings):
     guarded = attrs.evolve(settings, auth=Auth(admin_token=Secret("token")))
     assert bound_to(guarded, "0.0.0.0", None).warnings == settings.warnings
+
+
+def test_mcp_beside_an_open_bind_needs_its_token(settings):
+    """The tools have the rights of the admin token, which is not asked for on their port."""
+    guarded = attrs.evolve(settings, auth=Auth(admin_token=Secret("token")), mcp=Mcp(enabled=True))
+    with pytest.raises(ConfigError, match=r"MCP on '0\.0\.0\.0' would let everybody .* GW_MCP_TOKEN is not set"):
+        bound_to(guarded, "0.0.0.0", None)
+    assert bound_to(guarded, "127.0.0.2", None).mcp.enabled
+    assert bound_to(attrs.evolve(guarded, mcp_token=Secret("m")), "0.0.0.0", None).mcp.enabled
+
+
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_a_file_with_mcp_open_to_others_is_refused(run, tmp_path, command):
+    (tmp_path / "gw.yaml").write_text(SIM + "serve: {host: 0.0.0.0}\nauth: {admin_token: t}\nmcp: {enabled: true}\n")
+    result = run(command)
+    assert result.exit_code == 3
+    assert "gw.yaml:5:16: MCP on '0.0.0.0' would let everybody" in result.stderr
+
+
+@pytest.mark.parametrize("key", [[], ["--key", "admin-token"]])
+def test_mcp_over_http_on_a_public_address_needs_its_token(run, tmp_path, key):
+    (tmp_path / "gw.yaml").write_text(SIM + "auth: {allow_open: true}\n" * bool(key))
+    result = run("mcp", "--transport", "http", "--host", "0.0.0.0", "--port", "0", *key)
+    assert (result.exit_code, "GW_MCP_TOKEN is not set" in result.stderr) == (3, True)
 
 
 def test_check_validates_only(run, tmp_path):

@@ -49,7 +49,7 @@ def results(folder: Path) -> list[tuple[str, str, str, str]]:
 
 async def test_every_server_scenario(tmp_path):
     command = [*mcp_npm.command("conformance"), "server", "--suite", "all", "--output-dir", str(tmp_path)]
-    async with mounted(conforming(), Secret(TOKEN), ()) as app, trio.open_nursery() as nursery:
+    async with mounted(conforming(), Secret(TOKEN), (), local_only=False) as app, trio.open_nursery() as nursery:
 
         async def serve(task_status: trio.TaskStatus[list[str]]) -> None:
             hosted = HostedApp(app=showing_the_token(app))

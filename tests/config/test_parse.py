@@ -144,6 +144,7 @@ MALFORMED = [
     (PROVIDERS + MODELS + "auth: {keys: [{project: default}]}\n", 7, 15, "auth.keys.0 needs a key", "key: ${NAME}"),
     (PROVIDERS + MODELS + "auth: {keys: {key: k}}\n", 7, 14, "auth.keys must be a list", ""),
     (PROVIDERS + MODELS + "mcp: {enabled: yess}\n", 7, 16, "must be true or false, found the text 'yess'", ""),
+    (PROVIDERS + MODELS + "serve: {host: '::'}\nauth: {admin_token: t}\nmcp: {enabled: true}\n", 9, 16, "GW_MCP_TOKEN", "set GW_MCP"),
     ("providers: {sim: {fail_with: sloww}}\nmodels:\n", 1, 30, "must be reset or", "did you mean 'slow'?"),
     ("providers: {sim: {fail_with: 200}}\nmodels:\n", 1, 30, "from 400 to 599", ""),
     ("providers: {openai: {fail_rate: 1}}\nmodels:\n", 1, 22, "unknown key 'providers.openai.fail_rate'", "known keys"),

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import attrs
 import msgspec
@@ -184,6 +185,53 @@ async def test_a_voice_that_the_vendor_does_not_know_is_refused_by_it(tmp_path, 
             assert voice_at(fakes, kind) == "nobody"
             assert reply.status >= 400
             assert plane.kept.records[-1].attempts[0].upstream_status == status
+
+
+@attrs.define
+class _Targets:
+    """An app, and the path of each request to it, as it was sent."""
+
+    app: Any
+    paths: list[bytes] = attrs.field(factory=list)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.paths.append(scope["raw_path"])
+        await self.app(scope, receive, send)
+
+
+ODD_VOICES = ["a/b", "../../v1/user", "a?b=c", "a#b", "%2e%2e", "..;", "...", "a b", "stimme-ü", "a\\b", "a\r\nx: y", "a\x00"]
+
+
+async def test_a_voice_is_one_segment_of_the_vendors_address(tmp_path, autojump_clock):
+    async with opened(tmp_path, "elevenlabs") as (plane, fakes):
+        fakes["elevenlabs"].voices = frozenset(ODD_VOICES)
+        targets = _Targets(fakes["elevenlabs"])
+        plane.net.hosts["elevenlabs.test", 80] = hosted(targets)
+        for voice in ODD_VOICES:
+            await speak(plane, MODELS["elevenlabs"], voice)
+            own = f"/v1/text-to-speech/{quote(voice, safe='')}/stream?output_format=pcm_24000"
+            await plane.post(own, msgspec.json.encode({"text": TEXT, "model_id": "eleven_flash_v2_5"}))
+        expected = [f"/v1/text-to-speech/{quote(voice, safe='')}/stream".encode() for voice in ODD_VOICES for _ in "12"]
+        assert targets.paths == expected
+
+
+@pytest.mark.parametrize("voice", [".", ".."])
+async def test_a_voice_that_names_a_folder_goes_to_no_vendor(voice, tmp_path, autojump_clock):
+    """In no spelling: a dot that is percent-encoded is a dot. The caller is to blame, so the next vendor is not asked."""
+    async with opened(tmp_path, "elevenlabs", "openai") as (plane, fakes):
+        for _ in range(6):  # more than open a breaker
+            reply = await speak(plane, MODELS["elevenlabs"], voice)
+            assert (reply.status, reply.error["type"]) == (400, "invalid_request_error"), reply.body
+            dots = voice.replace(".", "%2e")
+            body = msgspec.json.encode({"text": TEXT, "model_id": "eleven_flash_v2_5"})
+            for form in ("", "/stream", "/stream/with-timestamps"):
+                own = await plane.post(f"/v1/text-to-speech/{dots}{form}", body)
+                assert (own.status, "detail" in msgspec.json.decode(own.body)) == (400, True)
+        path = f"/v1/text-to-speech/{dots}/multi-stream-input?model_id={{}}&output_format=pcm_24000"
+        spoken = await converse(attrs.evolve(ELEVEN_MANY, path=path.format), plane, MODELS["elevenlabs"], [TEXT])
+        assert spoken.errors
+        assert [fake.ledger for fake in fakes.values()] == [[] for _ in fakes]
+        assert (await speak(plane, MODELS["elevenlabs"], "e-brand")).status == 200
 
 
 # ---- live

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -23,3 +24,13 @@ def test_its_server_ends_when_nobody_holds_its_input():
         assert guard.stderr.readline() == b"begun\n"
         guard.stdin.close()
         assert guard.wait(10) != 0
+
+
+def test_its_server_gets_no_secret():
+    server = "import os, sys; print(*os.environ, file=sys.stderr, flush=True)"
+    env = {**os.environ, "GW_SECRET": "s", "OPENAI_API_KEY": "s", "HF_TOKEN": "s", "MKL_NUM_THREADS": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*GUARD, sys.executable, "-c", server], env=env, **pipes) as guard:
+        names = set(guard.stderr.readline().decode().split())
+    assert "MKL_NUM_THREADS" in names
+    assert not {"GW_SECRET", "OPENAI_API_KEY", "HF_TOKEN"} & names

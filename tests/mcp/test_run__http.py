@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 
+from gw.mcp.run import guarded
+from gw.types.secret import Secret
 from tests.mcp.conftest import TOKEN, open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(
@@ -111,6 +114,34 @@ async def test_pages_of_other_sites_do_not_get_in(tmp_path, method, path):
     async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
         assert (await send_request(mcp_gateway.url, method, path, host="evil.example"))[0] in (403, 421)
         assert (await send_request(mcp_gateway.url, method, path, b"origin: https://evil.example"))[0] == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil.example"])
+async def test_a_foreign_host_is_an_answer_and_no_crash(tmp_path, host):
+    async with open_mcp_gateway(tmp_path, token="") as mcp_gateway:
+        with capture_logs() as logs:
+            assert (await send_request(mcp_gateway.url, "GET", "/sse", host=host))[:2] == (421, b"Invalid Host header")
+    assert [entry["event"] for entry in logs if "traceback" in entry] == []
+
+
+@pytest.mark.parametrize(
+    ("peer", "status"),
+    [("127.0.0.1", 200), ("::1", 200), ("::ffff:127.0.0.1", 200), ("192.0.2.1", 403), ("::ffff:192.0.2.1", 403), (None, 403)],
+)
+async def test_who_is_local_is_judged_by_the_peer(peer, status):
+    """Not by `Host` nor by what a proxy may add, which anybody can write."""
+    sent = []
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    async def send(message):
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"x-forwarded-for", b"127.0.0.1"), (b"forwarded", b"for=127.0.0.1")]
+    scope = {"type": "http", "path": "/mcp", "method": "POST", "headers": headers, "client": (peer, 9) if peer else None}
+    await guarded(app, Secret(""), local_only=True)(scope, None, send)
+    assert sent[0]["status"] == status
 
 
 async def test_other_paths(mcp_gateway):

@@ -57,6 +57,10 @@ def _pid(context):
     return os.getpid()
 
 
+def _variables(context):
+    return sorted(os.environ)
+
+
 def _names(records):
     return [one.id for one in records]
 
@@ -82,6 +86,16 @@ async def test_the_answers_are_those_of_a_thread(path):
         await store.flush()
         assert (await stored.latency(store, DAY))["openai/gpt-x"].requests == 4  # what was kept there is known to be old
         assert await store.read_as(_names, queries.log, 2, "r3", LogFilter(status="success")) == ["r2", "r1"]
+
+
+async def test_it_inherits_no_secret(path, monkeypatch):
+    for name in ("GW_SECRET", "GW_MCP_TOKEN", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "s")
+    async with open_store(path, clock=HandClock(), report_process=True) as store:
+        await ready(store)
+        names = await store.read(_variables)
+    assert "PATH" in names
+    assert not {"GW_SECRET", "GW_MCP_TOKEN", "OPENAI_API_KEY"} & set(names)
 
 
 async def test_errors_cross(path):
