@@ -27,6 +27,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Literal
 
+import trio
+
 from gw.config.settings import ANY_ORIGIN, Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
 from gw.dialects.request_io import header
@@ -43,6 +45,8 @@ COOKIE = "gw_session"
 LASTS_S = 7 * 86_400
 Right = Literal["public", "data", "metrics", "admin"]
 FAILURES_A_MINUTE = 10
+HELD_S = 1.0  # before a wrong token gets its 429
+MAX_HELD = 100  # answers that wait so; beyond it the next ones are given at once
 MAX_ADDRESSES = 1_000  # addresses that are remembered; beyond it the one added first is forgotten
 
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -240,19 +244,27 @@ class TooManyLogins(Overloaded, status=429, code="too_many_attempts"):
 class LoginFailures:
     """Limit of failed logins by address, so that guessing the admin token is slow. `now` is monotonic seconds.
 
-    An address that has failed `FAILURES_A_MINUTE` times gets 429 until a minute's share has come back, also for the right
-    token.
+    Wrong tokens from an address that has failed `FAILURES_A_MINUTE` times are answered 429, after `HELD_S`, until a minute's
+    share has come back.
     """
 
     def __init__(self) -> None:
         self._buckets: dict[str, Bucket] = {}
+        self._held = 0
 
-    def check(self, address: str, now: float) -> None:
-        """Raises TooManyLogins."""
+    async def slow_down(self, address: str, now: float) -> None:
+        """Return at once if this address may fail once more. Raises TooManyLogins, late if not too many are held already."""
         bucket = self._buckets.get(address)
-        if bucket is not None and not bucket.remaining(now):
-            what = "too many failed logins from this address; try again later"
-            raise TooManyLogins(what=what, retry_after_s=60 / FAILURES_A_MINUTE)
+        if bucket is None or bucket.remaining(now):
+            return
+        if self._held < MAX_HELD:
+            self._held += 1
+            try:
+                await trio.sleep(HELD_S)
+            finally:
+                self._held -= 1
+        what = "too many failed logins from this address; try again later"
+        raise TooManyLogins(what=what, retry_after_s=60 / FAILURES_A_MINUTE)
 
     def add(self, address: str, now: float) -> None:
         if address not in self._buckets and len(self._buckets) >= MAX_ADDRESSES:

@@ -1,7 +1,8 @@
 """The dashboard's session: `POST /api/login`, `POST /api/logout` and `GET /api/session`.
 
-Failed logins are limited by address (`LoginFailures`). Credentials in headers are not: they are 32 random bytes,
-or the operator's choice.
+Failed logins are slowed down by address (`LoginFailures`). Credentials in headers are not: they are 32 random bytes,
+or the operator's choice. The right token is admitted whatever failed before: behind a proxy all people have one address, and
+somebody who guesses must not keep the administrator out.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ class SessionState(Schema):
     expires_at: float | None
 
 
-def login(request: Request) -> object:
+async def login(request: Request) -> object:
     """Raises RequestError, AuthError, ForbiddenError, TooManyLogins."""
     gateway, token = request.gateway, read(request.body, Login).token
-    _check_token(request, token)
+    await _check_token(request, token)
     admin_token = gateway.settings.auth.admin_token
     if not admin_token:
         return LoginAnswer(status="open", expires_at=None)
@@ -74,14 +75,14 @@ def session(request: Request) -> SessionState:
     return from_attributes(SessionState, principal, auth_on=auth_on, authenticated=True, principal=principal.kind)
 
 
-def _check_token(request: Request, token: str) -> None:
+async def _check_token(request: Request, token: str) -> None:
     """Raises AuthError, ForbiddenError and TooManyLogins."""
-    client, failures = request.scope.get("client"), request.plane.login_failures
-    address, now = client[0] if client else "", trio.current_time()
-    failures.check(address, now)
     try:
         owner = principal(request.gateway, token.encode())
     except AuthError:
+        client, failures = request.scope.get("client"), request.plane.login_failures
+        address, now = client[0] if client else "", trio.current_time()
+        await failures.slow_down(address, now)
         failures.add(address, now)
         raise
     if not owner.is_admin:
@@ -97,7 +98,8 @@ ROUTES = (
     Route(
         "POST", "/api/login", "login", "Exchange the admin token for a session cookie.", login, tag="Dashboard", right="public",
         body=Login, answers=(LoginAnswer,), errors=(401, 403, 422, 429),
-        notes="The cookie lasts 7 days. After ten failed attempts from one address in a minute: 429.",
+        notes="The cookie lasts 7 days. After ten failed attempts from one address in a minute, wrong tokens get 429, a second late; "
+        "the right one is always admitted.",
     ),
     Route(
         "POST", "/api/logout", "logout", "End the session.", logout, tag="Dashboard", right="public",
