@@ -259,6 +259,10 @@ class StoreUnavailable(StoreError):
     """The database or its journal cannot be used."""
 
 
+class DatabaseUnusable(StoreUnavailable):
+    """The database cannot be used until somebody mends or replaces it: it is damaged, of another program or of a newer gw."""
+
+
 class ProviderError(GwError, status=502, code="upstream_failed"):
     """One upstream call failed."""
 

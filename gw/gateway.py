@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from secrets import token_hex
+from typing import Literal
 
 import attrs
 import trio
@@ -32,6 +33,8 @@ from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.metrics import Metrics
 from gw.types.secret import Secret
 
+HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held"]
+
 _MAX_ENDED_SESSIONS = 10_000  # when full, the session that was logged out first is forgotten
 
 
@@ -51,10 +54,15 @@ class Gateway:
     book: PriceBook
     pool: Pool
     started_at: float
+    """Unix seconds."""
     registrar: Registrar
     credentials: Credentials
     request_ids: RequestIds
     version: str = __version__
+    started: float = attrs.field(init=False, factory=trio.current_time)
+    """On trio's clock, which nobody sets."""
+    failed_reload: str = attrs.field(init=False, default="")
+    """Why the last reload changed nothing; empty = it did, or there was none."""
     background: Background = attrs.field(init=False, factory=Background)
     run_id: str = attrs.field(init=False, factory=partial(token_hex, 8))
     """Tells this run of the gateway from those before it on the same database."""
@@ -63,6 +71,20 @@ class Gateway:
     """Judges in realtime conversations whether a speaker who pauses has finished."""
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
     """Sessions of the dashboard that were logged out."""
+
+    @property
+    def uptime_s(self) -> float:
+        return round(trio.current_time() - self.started, 3)
+
+    @property
+    def problems(self) -> list[HealthProblem]:
+        """Codes of what an operator should look at."""
+        found: tuple[tuple[HealthProblem, object], ...] = (
+            ("records_not_stored", self.store.degraded),
+            ("reload_failed", self.failed_reload),
+            ("retention_held", self.store.retention_held),
+        )
+        return [name for name, present in found if present]
 
     async def reload(self, settings: Settings) -> tuple[str, ...]:
         """Put other settings, and the price tables as they are now, in force for requests that begin from now on.

@@ -64,11 +64,12 @@ class ServeInfo:
 
 def run(
     settings: Settings, *, on_ready: Callable[[ServeInfo], None], reread: Callable[[], Settings] | None = None,
-    sample_history: bool = False,
+    sample_history: bool = False, hung_up: Callable[[], bool] = lambda: False,
 ) -> int:  # fmt: skip
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
 
-    At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply. With `sample_history` made-up records
+    At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply, also when `hung_up` says that one came
+    before. With `sample_history` made-up records
     (`gw.admin.demo_history`) are added to the database soon after it listens.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
@@ -80,7 +81,7 @@ def run(
     redactor = setup_logging()
     redactor.learn(_secrets(settings))
     _allow_streams(settings.serve.max_in_flight)
-    trio.run(_main, settings, on_ready, sample_history, reread, redactor)
+    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up)
     return 0
 
 
@@ -120,7 +121,7 @@ def _secrets(settings: Settings) -> list[Secret]:
 
 async def _main(
     settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
-    reread: Callable[[], Settings] | None, redactor: Redactor,
+    reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool],
 ) -> None:  # fmt: skip
     async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
         drain = Drain()
@@ -128,7 +129,7 @@ async def _main(
             nursery.start_soon(
                 _stop_on_signal, gateway.relay.in_flight, drain, settings.serve.drain_s, nursery.cancel_scope
             )
-            await nursery.start(reload_on_signal, gateway, reread, redactor)
+            await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
             if settings.mcp.enabled:
@@ -171,23 +172,32 @@ async def load_sample_history(gateway: Gateway) -> None:
 
 async def reload_on_signal(
     gateway: Gateway, reread: Callable[[], Settings] | None, redactor: Redactor,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    hung_up: Callable[[], bool] = lambda: False, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
-    """Read the configuration again at SIGHUP. A faulty one changes nothing and is logged; a bug ends the daemon."""
+    """Read the configuration again at SIGHUP, and now when `hung_up` says that one came before."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
         task_status.started()
+        if hung_up():
+            await _reload(gateway, reread, redactor)
         async for _ in signals:
-            if reread is None:
-                _log.warning("reload_ignored", why="there is no configuration file to read again")
-                continue
-            try:
-                settings = await trio.to_thread.run_sync(reread)
-            except ConfigError as error:
-                _log.error("reload_failed", why=error.message)
-                continue
-            redactor.learn(_secrets(settings))
-            unchanged = await gateway.reload(settings)
-            _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
+            await _reload(gateway, reread, redactor)
+
+
+async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redactor: Redactor) -> None:
+    """Put the configuration as it is now in force. A faulty one changes nothing and is logged; a bug ends the daemon."""
+    if reread is None:
+        _log.warning("reload_ignored", why="there is no configuration file to read again")
+        return
+    try:
+        settings = await trio.to_thread.run_sync(reread)
+        redactor.learn(_secrets(settings))
+        unchanged = await gateway.reload(settings)
+    except (ConfigError, StoreError) as error:
+        gateway.failed_reload = error.message
+        _log.error("reload_failed", why=error.message)
+        return
+    gateway.failed_reload = ""
+    _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
 
 
 async def _stop_on_signal(in_flight: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:

@@ -68,18 +68,23 @@ async def test_sighup_reads_the_file_again_and_a_faulty_one_changes_nothing(tmp_
     path.write_text(TEXT)
     redactor = Redactor()
     async with open_gateway(reread()) as gateway, trio.open_nursery() as nursery:
-        await nursery.start(reload_on_signal, gateway, reread, redactor)
-        before = gateway.current.catalog
+        await nursery.start(reload_on_signal, gateway, reread, redactor, lambda: True)
         with capture_logs() as logs:
+            assert await events(logs, "reloaded")  # a signal came before
+            logs.clear()
+            assert gateway.problems == []
+            before = gateway.current.catalog
             path.write_text(TEXT + "projects: {shop: {daily_budget: -1}}")
             signal.raise_signal(signal.SIGHUP)
             [failed] = await events(logs, "reload_failed")
             assert "gw.yaml:3:" in str(failed["why"])
             assert gateway.current.catalog is before
+            assert gateway.problems == ["reload_failed"]
             path.write_text(TEXT + "projects: {shop: {}}\nserve: {port: 9}\nauth: {admin_token: admin-canary-012345}")
             signal.raise_signal(signal.SIGHUP)
             [done] = await events(logs, "reloaded")
         assert done["needs_restart"] == ["serve.port"]
+        assert gateway.problems == []
         assert "shop" in gateway.current.catalog.projects
         assert gateway.settings.auth.on
         assert "canary" not in redactor.text("admin-canary-012345")

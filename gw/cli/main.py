@@ -1,15 +1,18 @@
 """The `gw` command: a group that imports a command when it is called, and turns errors into messages and exit codes.
 
-stdout carries data, stderr everything else. Exit codes: 0 ok, 1 failed, 2 usage, 3 configuration, 4 access, 5 a check
-failed, 130 Ctrl-C. A traceback is shown only with `--debug`.
+stdout carries data, stderr everything else. Exit codes: 0 ok, 1 failed (another try may succeed), 2 usage, 3 configuration
+or a database that somebody must mend first, 4 access, 5 a check failed, 130 Ctrl-C. A traceback is shown only with `--debug`.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import click
@@ -64,12 +67,13 @@ class CommandFailed(click.ClickException):
 def failure_of(error: Exception) -> CommandFailed:
     """Return an error as the user sees it. Imports the error tree, which `gw --help` does without.
 
-    A database held by another instance counts as configuration: each instance needs its own `db_path`.
+    Supervisors try again after FAILED: a database is free when its holder ends, and a full disk gets space. They do not
+    after CONFIG: nothing changes until a person acts.
     """
-    from gw.errors import AuthError, ConfigError, DatabaseLocked, GwError
+    from gw.errors import AuthError, ConfigError, DatabaseUnusable, GwError
 
     if isinstance(error, GwError):
-        code = CONFIG if isinstance(error, (ConfigError, DatabaseLocked)) else FAILED
+        code = CONFIG if isinstance(error, (ConfigError, DatabaseUnusable)) else FAILED
         return CommandFailed(str(error), ACCESS if isinstance(error, AuthError) else code)
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
@@ -121,9 +125,11 @@ class LazyGroup(click.Group):
         """Run and exit; unlike click's own, Ctrl-C exits with 130."""
         options |= {"standalone_mode": False, "prog_name": "gw"}
         arguments = args[0] if args else options.get("args")
-        as_json = "--json" in (sys.argv[1:] if arguments is None else arguments)
+        arguments = sys.argv[1:] if arguments is None else arguments
+        as_json = "--json" in arguments
         try:
-            code = super().main(*args, **options)
+            with _surviving_hangups() if "serve" in arguments else nullcontext():
+                code = super().main(*args, **options)
         except click.Abort:
             sys.exit(INTERRUPTED)
         except click.ClickException as error:
@@ -136,6 +142,19 @@ class LazyGroup(click.Group):
                 error.show()
             sys.exit(status)
         sys.exit(code if isinstance(code, int) else 0)
+
+
+@contextmanager
+def _surviving_hangups() -> Iterator[None]:
+    """Ignore SIGHUP while the modules of the daemon load: it would end the process, and no file has been read yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import gc
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,7 +44,12 @@ MODELS_SHOWN = 6  # models of each modality in the banner
 def serve(ctx: click.Context, port: int | None, host: str | None, config: Path | None, demo: bool, check: bool) -> None:
     """Run the gateway.
 
-    SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once.
+    SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once. SIGHUP reads the
+    configuration again.
+
+    Exit codes: 0 stopped by a signal; 1 failed, and another try may succeed (the port or the database is in use, the disk
+    is full); 2 wrong options; 3 somebody must act first (the configuration is invalid, the database is damaged, of another
+    program or of a newer gw).
 
     \b
     gw serve --demo
@@ -50,7 +57,7 @@ def serve(ctx: click.Context, port: int | None, host: str | None, config: Path |
     """
     if demo and config:
         raise click.UsageError("--demo takes no configuration file")
-    with _settings(config, demo) as configured:
+    with _hangups() as hung_up, _settings(config, demo) as configured:
         settings = bound_to(configured, host, port)
         for warning in settings.warnings:
             aside(f"warning: {warning}")
@@ -58,22 +65,37 @@ def serve(ctx: click.Context, port: int | None, host: str | None, config: Path |
             aside(f"{settings.path or 'demo'} ok")
             return
         reread = None if demo else lambda: bound_to(load(config), host, port)
-        ctx.exit(_run(settings, demo, reread))
+        ctx.exit(_run(settings, demo, reread, hung_up))
 
 
-def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None) -> int:
+def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None, hung_up: Callable[[], bool]) -> int:
     gc.disable()  # until `run`: collections while a thousand modules load find nothing, and take 60 ms
     from gw.serve import run
 
     try:
         return run(
-            settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), reread=reread, sample_history=demo
-        )
+            settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), reread=reread, sample_history=demo,
+            hung_up=hung_up,
+        )  # fmt: skip
     except OSError as error:
         if error.errno not in CANNOT_LISTEN:
             raise
         where = f"{settings.serve.host}:{settings.serve.port}"
         raise CommandFailed(f"cannot listen on {where}: {error.strerror}; --port and --host choose another address") from error
+
+
+@contextmanager
+def _hangups() -> Iterator[Callable[[], bool]]:
+    """Keep a SIGHUP that comes before the gateway can reload; yield whether there was one."""
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = signal.signal(signal.SIGHUP, lambda number, _frame: came.append(number))
+    try:
+        yield lambda: bool(came)
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager

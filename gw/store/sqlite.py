@@ -20,7 +20,7 @@ import msgspec
 import structlog
 import trio
 
-from gw.errors import DatabaseLocked, StoreUnavailable
+from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store import migrations
 from gw.telemetry.clock import Clock
 
@@ -98,6 +98,8 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except (apsw.BusyError, apsw.LockedError) as error:
         raise DatabaseLocked(what=describe(error, path)) from error
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise DatabaseUnusable(what=describe(error, path)) from error
     except TRANSIENT as error:
         raise StoreUnavailable(what=describe(error, path)) from error
 
@@ -190,7 +192,7 @@ def _refuse_emptied(path: Path) -> None:
     wal = wal_of(path)
     if _size(path) == 0 and _size(wal) > 0:
         remedy = f"restore a backup and remove {wal.name}, or move both away to start with an empty database"
-        raise StoreUnavailable(what=f"the database {path} is empty, but {wal.name} beside it has data: {remedy}. Nothing was changed")
+        raise DatabaseUnusable(what=f"the database {path} is empty, but {wal.name} beside it has data: {remedy}. Nothing was changed")
 
 
 def _set_wal_aside(path: Path) -> None:
@@ -222,10 +224,10 @@ def _set_up(db: apsw.Connection) -> None:
 def _check_ours(db: apsw.Connection, path: Path) -> None:
     empty = not db.execute("select count(*) from sqlite_schema").get
     if not empty and db.pragma("application_id") != migrations.APPLICATION_ID:
-        raise StoreUnavailable(what=f"{path} is the database of another program; choose another cost_tracking.db_path")
+        raise DatabaseUnusable(what=f"{path} is the database of another program; choose another cost_tracking.db_path")
     if (version := db.pragma("user_version")) > migrations.VERSION:
         known = f"schema {version}, this one knows {migrations.VERSION}"
-        raise StoreUnavailable(what=f"the database {path} was written by a newer gw ({known})")
+        raise DatabaseUnusable(what=f"the database {path} was written by a newer gw ({known})")
 
 
 def _quick_check(db: apsw.Connection, path: Path) -> None:

@@ -197,6 +197,11 @@ class Store(Reader):
         return "; ".join(filter(None, (self._journal.trouble, gone or self._writer.trouble)))
 
     @property
+    def retention_held(self) -> str:
+        """Why fewer old records are deleted than the clock asks for; empty = as many as it asks for."""
+        return self._writer.retention.held
+
+    @property
     def accepting(self) -> bool:
         """Return False while a record could be lost, because the journal cannot be written."""
         return not self._journal.trouble
@@ -271,6 +276,7 @@ class ReadOnlyStore(Store):
 
     queue_depth = 0
     degraded = ""
+    retention_held = ""
     accepting = False
 
     def __init__(self, path: Path, clock: Clock) -> None:

@@ -32,9 +32,10 @@ from gw.errors import DatabaseLocked
 from gw.store import entity_rows, requests
 from gw.store.batches import log_safely, log_unwritable, write_batch, write_possible
 from gw.store.journal import Journal, Segment, read_records
+from gw.store.retention import Retention
 from gw.store.rollups import RollupVersions
 from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, translated
-from gw.telemetry.clock import DAY_S, Clock
+from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
 
 T = TypeVar("T")
@@ -79,7 +80,7 @@ class Writer:
         self._file_checked_at = -math.inf
         self._journal = journal
         self._clock = clock
-        self._retention_s = retention_days * DAY_S
+        self.retention = Retention(retention_days)
         self._limiter = trio.CapacityLimiter(1)
         self._queue: deque[tuple[RequestRecord, Segment | None]] = deque()
         self._batch: list[tuple[RequestRecord, Segment | None]] = []
@@ -319,10 +320,13 @@ class Writer:
             await self._in_thread(self._journal.spares.fill)
         if trio.current_time() < self._prune_due:
             return
+        now, monotonic = self._clock.now(), trio.current_time()
+        cutoff = await self._try(partial(self.retention.cutoff, self._db, now, monotonic))
+        if cutoff is None:
+            return
         deleted = _PRUNE_ROWS
         while deleted == _PRUNE_ROWS:
             # A row stays while the journal has a line about it: replaying that line must find the row.
-            cutoff = self._clock.now() - self._retention_s
             self._journal.rotate_if_older(cutoff)
             before = min(cutoff, self._journal.oldest)
             result = await self._try(partial(requests.prune, self._db, before=before, limit=_PRUNE_ROWS))

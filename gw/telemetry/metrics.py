@@ -88,6 +88,8 @@ class MetricFacts:
     in_flight: int = 0
     write_queue_depth: int = 0
     store_degraded: bool = False
+    reload_failed: bool = False
+    retention_held: bool = False
     records_set_aside: int = 0
     records_dropped: int = 0
 
@@ -225,6 +227,8 @@ class Metrics:
             ("requests_in_flight", "Requests of the data plane that are running.", facts.in_flight),
             ("write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth),
             ("store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded)),
+            ("reload_failed", "1 while the configuration in force is older than the file, which is invalid.", int(facts.reload_failed)),
+            ("retention_held", "1 while the clock is too far ahead of the records to delete by it.", int(facts.retention_held)),
         )
         for name, text, value in gauges:
             yield _family(f"gw_{name}", "gauge", text, value if isinstance(value, list) else [({}, value)])

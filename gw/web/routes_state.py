@@ -9,7 +9,7 @@ import trio
 
 from gw.admin import listings
 from gw.admin.schemas import Schema, from_attributes
-from gw.gateway import Gateway
+from gw.gateway import Gateway, HealthProblem
 from gw.telemetry.metrics import MetricFacts
 from gw.web import static_files
 from gw.web.reply import Reply, json_reply
@@ -20,7 +20,10 @@ ReadyState = Literal["ready", "not_ready", "draining"]
 
 
 class GatewayHealth(Schema):
+    """`problems` says what is degraded; the log has the reasons."""
+
     status: HealthState
+    problems: list[HealthProblem]
     uptime_seconds: float
     version: str
 
@@ -36,7 +39,7 @@ class Ready(Schema):
 
 
 class Front(Schema):
-    """The health object, and whether the dashboard is built. `ok` is always true: Cartesia's SDK looks for it."""
+    """Most of the health object, and whether the dashboard is built. `ok` is always true: Cartesia's SDK looks for it."""
 
     ok: bool
     status: HealthState
@@ -57,9 +60,10 @@ def front(request: Request) -> Reply:
 
 def health(request: Request) -> GatewayHealth:
     gateway = request.gateway
-    uptime_s = round(max(0.0, gateway.clock.now() - gateway.started_at), 3)
-    state: HealthState = "degraded" if gateway.store.degraded else "ok"
-    return GatewayHealth(status=state, uptime_seconds=uptime_s, version=gateway.version)
+    problems = gateway.problems
+    return GatewayHealth(
+        status="degraded" if problems else "ok", problems=problems, uptime_seconds=gateway.uptime_s, version=gateway.version
+    )
 
 
 def ready(request: Request) -> Reply:
@@ -86,7 +90,7 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
     gates = gateway.limits.view(trio.current_time())
     broken = {name for name, gate in gates.items() if gate.breaker == "open"}
     return MetricFacts(
-        uptime_s=round(gateway.clock.now() - gateway.started_at, 3),
+        uptime_s=gateway.uptime_s,
         version=gateway.version,
         providers_configured=sum(p.configured for p in catalog.providers.values()),
         cost_today_nusd=sum(gateway.ledger.cost(project) for project in catalog.projects),
@@ -96,6 +100,8 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         records_set_aside=gateway.store.counters.set_aside,
         records_dropped=gateway.store.counters.dropped,
         store_degraded=bool(gateway.store.degraded),
+        reload_failed=bool(gateway.failed_reload),
+        retention_held=bool(gateway.store.retention_held),
     )
 
 

@@ -106,5 +106,5 @@ def test_nobody_upgrades_a_database_in_use(run, database):
         lock_file.write('{"pid": 4711}')
         lock_file.flush()
         result = run("db", "migrate")
-    assert result.exit_code == 3
+    assert result.exit_code == 1
     assert "in use by process 4711" in result.stderr

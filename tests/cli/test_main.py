@@ -8,7 +8,16 @@ import pytest
 
 import gw
 from gw.cli.main import COMMANDS, CommandFailed, failure_of, main
-from gw.errors import AuthError, ConfigError, DatabaseLocked, ForbiddenError, Problem, RequestError
+from gw.errors import (
+    AuthError,
+    ConfigError,
+    DatabaseLocked,
+    DatabaseUnusable,
+    ForbiddenError,
+    Problem,
+    RequestError,
+    StoreUnavailable,
+)
 
 HEAVY = ("quart", "quart_trio", "hypercorn", "mcp", "trio", "cryptography", "apsw", "httpx2", "pydantic", "rich", "attrs", "yaml")
 
@@ -60,7 +69,9 @@ def test_an_unknown_command_without_a_near_name(run):
     ("error", "code"),
     [
         (ConfigError(problems=(Problem(what="no"),)), 3),
-        (DatabaseLocked(), 3),
+        (DatabaseLocked(), 1),
+        (StoreUnavailable(), 1),
+        (DatabaseUnusable(), 3),
         (AuthError(), 4),
         (ForbiddenError(), 4),
         (RequestError(what="no"), 1),

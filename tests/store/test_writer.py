@@ -281,9 +281,9 @@ async def test_old_requests_go_and_their_sums_stay(path):
 async def test_pruning_comes_again_each_hour(path, autojump_clock):
     clock = HandClock()
     async with open_store(path, clock=clock, retention_days=1) as store:
-        store.finish(record())
+        store.finish(record(timestamp=NOON - 0.8 * DAY_S))
         await store.flush()
-        clock.time += 2 * DAY_S
+        clock.time += 0.4 * DAY_S
         await until(lambda: store.counters.pruned)
         assert await stored.logs(store) == []
 
@@ -292,13 +292,13 @@ async def test_a_row_stays_while_a_journal_line_is_about_it(path, autojump_clock
     """A kept line would be counted twice by a replay after a kill."""
     clock = HandClock()
     async with open_store(path, clock=clock, retention_days=1) as store:
-        store.intent(intent("long call"))
-        store.finish(record())
+        store.intent(intent("long call", timestamp=NOON - 0.8 * DAY_S))
+        store.finish(record(timestamp=NOON - 0.8 * DAY_S))
         await store.flush()
-        clock.time += 2 * DAY_S
+        clock.time += 0.4 * DAY_S
         await trio.sleep(2 * writer.PRUNE_EVERY_S)
         assert [r.id for r in await stored.logs(store)] == ["r1"]
-        store.finish(record("long call"))
+        store.finish(record("long call", timestamp=NOON - 0.8 * DAY_S))
         await store.flush()
         await until(lambda: store.counters.pruned == 2)
 

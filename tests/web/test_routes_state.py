@@ -12,18 +12,17 @@ from gw.web.routes_state import health, ready
 from tests.fakes.answers import as_json
 
 
-def request(*, now=10.0, degraded="", accepting=True, draining=False) -> Request:
+def request(*, degraded="", accepting=True, draining=False, problems=()) -> Request:
     store = SimpleNamespace(degraded=degraded, accepting=accepting)
-    clock = SimpleNamespace(now=lambda: now)
-    gateway = SimpleNamespace(clock=clock, started_at=7.5, version="1", store=store)
+    gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, problems=list(problems))
     plane = SimpleNamespace(gateway=gateway, drain=SimpleNamespace(draining=draining))
     return Request(plane, TABLE.find("/health")[0]["GET"], {})
 
 
 def test_health():
-    assert as_json(health(request())) == {"status": "ok", "uptime_seconds": 2.5, "version": "1"}
-    assert as_json(health(request(now=1.0)))["uptime_seconds"] == 0.0
-    assert as_json(health(request(degraded="disk full")))["status"] == "degraded"
+    assert as_json(health(request())) == {"status": "ok", "problems": [], "uptime_seconds": 2.5, "version": "1"}
+    degraded = as_json(health(request(problems=["reload_failed"])))
+    assert (degraded["status"], degraded["problems"]) == ("degraded", ["reload_failed"])
 
 
 def test_ready():

@@ -1,0 +1,74 @@
+"""Starting: what goes wrong before the gateway serves, as a supervisor sees it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+pytestmark = pytest.mark.process
+
+TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
+
+
+def serve(folder, **options) -> subprocess.Popen[str]:
+    (folder / "gw.yaml").write_text(TEXT)
+    env = {**os.environ, "GW_CONFIG": str(folder / "gw.yaml"), "GW_DB_PATH": str(folder / "gw.db")}
+    command = [sys.executable, "-m", "gw", "serve", "--port", "0"]
+    return subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True, **options)
+
+
+def ignores_hangups(pid: int) -> bool:
+    """Return whether SIGHUP is ignored or handled by now."""
+    with open(f"/proc/{pid}/status") as status:
+        masks = [int(line.split()[1], 16) for line in status if line.startswith(("SigIgn", "SigCgt"))]
+    return any(mask & 1 << (signal.SIGHUP - 1) for mask in masks)
+
+
+def test_sighup_at_any_moment_of_the_start_ends_nothing(tmp_path):
+    process = serve(tmp_path)
+    try:
+        deadline = time.monotonic() + 20
+        while not ignores_hangups(process.pid):
+            assert time.monotonic() < deadline
+        lines: list[str] = []
+        reader = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")))
+        reader.start()
+        while not any("ready in" in line for line in lines):
+            process.send_signal(signal.SIGHUP)
+            assert process.poll() is None, lines
+            assert time.monotonic() < deadline, lines
+            time.sleep(0.005)
+        while not any('"reloaded"' in line for line in lines):
+            assert time.monotonic() < deadline, lines
+            time.sleep(0.005)
+    finally:
+        process.terminate()
+        reader.join(20)
+        process.wait(20)
+        process.stderr.close()
+    assert process.returncode == 0, lines
+
+
+def test_a_database_in_use_can_be_tried_again_and_a_damaged_one_not(tmp_path):
+    first = serve(tmp_path)
+    try:
+        while "ready in" not in first.stderr.readline():
+            assert first.poll() is None
+        second = serve(tmp_path)
+        _, output = second.communicate(timeout=20)
+        assert second.returncode == 1, output
+        assert "is in use by process" in output
+    finally:
+        first.terminate()
+        first.communicate(timeout=20)
+    (tmp_path / "gw.db").write_bytes(b"no database " * 1000)
+    damaged = serve(tmp_path)
+    _, output = damaged.communicate(timeout=20)
+    assert damaged.returncode == 3, output
+    assert "is damaged or not a database" in output
