@@ -6,6 +6,7 @@ No task of its own: the protocol moves when messages are received or sent. One t
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -25,10 +26,12 @@ from gw.net.ws_core import MAX_MESSAGE_BYTES, WsSession
 from gw.types.pending import Pending, pending_error
 
 CLOSE_S: Final = 1.0  # limit for the closing handshake of a session that ends as planned
-GOODBYE_S: Final = 0.05  # limit for writing the close frame when a session ends by an error or a cancellation
+GOODBYE_S: Final = 0.01  # limit for writing the close frame when a session ends by an error or a cancellation: only a full socket waits
 MAX_IDLE_MESSAGES: Final = 16  # messages to a session that has not been used yet
 RETRY_AFTER_MAX_S: Final = 86_400
 _BLANK_LINE: Final = b"\r\n\r\n"
+_INTERIM: Final = re.compile(rb"HTTP/1\.1 (1\d\d)[ \r]")
+_HEAD_BYTES: Final = 65_536  # of one answer to a handshake
 
 _LOG: Final = logging.getLogger("gw.net.websockets")
 _LOG.setLevel(logging.WARNING)  # at DEBUG the library writes out handshake headers, keys included
@@ -216,7 +219,7 @@ async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect
 
 async def _shake_hands(provider: str, transport: Transport, protocol: ClientProtocol) -> bytes:
     """Return the bytes that arrived behind the handshake in the same read."""
-    answered, last, behind = False, b"", b""
+    answered, head, behind = False, b"", b""
     with suppress(*LOST):  # a refusal may already wait to be read
         await transport.send_all(b"".join(protocol.data_to_send()))
     while protocol.state is State.CONNECTING and protocol.handshake_exc is None:
@@ -224,16 +227,20 @@ async def _shake_hands(provider: str, transport: Transport, protocol: ClientProt
             data = await transport.receive_some(READ_BYTES)
         except LOST as error:
             raise _unanswered(provider, answered, describe(error)) from error
-        if data:
-            answered = True
-            ends = (last + data).find(_BLANK_LINE)
-            cut = ends + len(_BLANK_LINE) - len(last) if ends >= 0 else len(data)
-            protocol.receive_data(data[:cut])
-            last, behind = bytes(data[-3:]), bytes(data[cut:])
-            if behind and protocol.state is State.CONNECTING:  # the body of a refusal
-                protocol.receive_data(behind)
-        else:
+        if not data:
+            protocol.receive_data(head)
             protocol.receive_eof()
+            break
+        answered = True
+        head = _without_interim(head + data)
+        ends = head.find(_BLANK_LINE)
+        if ends < 0 and len(head) <= _HEAD_BYTES:
+            continue
+        cut = ends + len(_BLANK_LINE) if ends >= 0 else len(head)
+        protocol.receive_data(head[:cut])
+        head, behind = b"", head[cut:]
+        if behind and protocol.state is State.CONNECTING:  # the body of a refusal
+            protocol.receive_data(behind)
     refusal = protocol.handshake_exc
     if isinstance(refusal, InvalidStatus):
         raise _rejection(provider, refusal.response)
@@ -243,6 +250,13 @@ async def _shake_hands(provider: str, transport: Transport, protocol: ClientProt
         raise errors.UpstreamProtocolError(provider=provider, detail="not a WebSocket handshake")
     protocol.events_received()  # the answer itself; frames begin behind it
     return behind
+
+
+def _without_interim(head: bytes) -> bytes:
+    """Drop complete interim responses (100, 103), which may precede the answer to any request (RFC 9110 section 15.2)."""
+    while (interim := _INTERIM.match(head)) is not None and (ends := head.find(_BLANK_LINE)) >= 0 and interim[1] != b"101":
+        head = head[ends + len(_BLANK_LINE) :]
+    return head
 
 
 def _unanswered(provider: str, answered: bool, how: str) -> errors.ProviderError:

@@ -513,6 +513,44 @@ async def test_retry_after(net, value, seconds):
     assert (caught.value.retry_after_s, caught.value.limit_source) == (seconds, "upstream")
 
 
+INTERIM = (
+    b"HTTP/1.1 103 Early Hints\r\nlink: </s.css>; rel=preload\r\n\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n",
+    b"HTTP/1.1 102 \r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("piece", [1, 7, 65_536])
+@pytest.mark.parametrize("interim", INTERIM)
+async def test_interim_responses_before_the_answer_are_skipped(net, interim, piece):
+    async def switches(stream):
+        protocol = ServerProtocol(max_size=None)
+        while not (events := protocol.events_received()):
+            protocol.receive_data(await stream.receive_some(65_536))
+        protocol.send_response(protocol.accept(events[0]))
+        protocol.send_text(b"hello")
+        data = interim + b"".join(protocol.data_to_send())
+        for at in range(0, len(data), piece):
+            await stream.send_all(data[at : at + piece])
+        await trio.sleep_forever()
+
+    async with opened(net, switches) as ws:
+        assert await ws.receive() == "hello"
+
+
+@pytest.mark.parametrize("interim", INTERIM)
+async def test_a_refusal_after_interim_responses_keeps_its_status(net, interim):
+    with pytest.raises(RateLimitError):
+        async with opened(net, rejects(interim + refusal(429))):
+            raise AssertionError
+
+
+async def test_interim_responses_without_an_answer(net):
+    with pytest.raises(UpstreamProtocolError, match="in the middle of the handshake"):
+        async with opened(net, rejects(INTERIM[0])):
+            raise AssertionError
+
+
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
 
 
