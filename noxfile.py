@@ -24,7 +24,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 CLIENTS = Path("tests/clients")
 OLDER = "*/test_older*.py"
 PROGRAMS = "*/test_programs*.py"
-SUITES = "*/test_suites.py"
+SUITES = "*/test_suites*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
@@ -185,6 +185,19 @@ def suites(session: nox.Session) -> None:
     env = {"GW_SDISTS": str(sdists)}
     # pytest-asyncio is for their tests, not for ours, which have no settings for it.
     session.run("pytest", "-q", "-p", "no:asyncio", "-m", "clients", str(CLIENTS / "test_suites.py"), *session.posargs, env=env)
+
+
+@nox.session
+def suites_cloned(session: nox.Session) -> None:
+    """More test suites of vendors, out of clones of their repositories: `nox -s suites_cloned -- FOLDER`. Not in CI, which has none."""
+    if not session.posargs:
+        session.error("name the folder that has the clones; docs/clients.md says which, and how to make them")
+    folder, *arguments = session.posargs
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements.txt"), "pytest-asyncio>=1.4,<2")
+    tests = [str(module) for module in sorted(CLIENTS.glob("test_suites_*.py"))]
+    env = {"GW_CLONES": str(Path(folder).resolve())}
+    session.run("pytest", "-q", "-p", "no:asyncio", "-m", "clients", *tests, *arguments, env=env)
 
 
 @nox.session

@@ -251,7 +251,7 @@ async def test_a_wrong_key_and_a_bad_request(fake, ask):
     with pytest.raises(openai.BadRequestError, match="messages"):
         await ask(lambda c: c.chat.completions.create(model="gpt-x", messages=[]))
     with pytest.raises(openai.NotFoundError):
-        await ask(lambda c: c.embeddings.create(model="x", input="y"))
+        await ask(lambda c: c.images.generate(model="x", prompt="y"))
 
 
 # ---- responses

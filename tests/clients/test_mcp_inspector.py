@@ -218,6 +218,7 @@ def _models_and_chains(call: Call, inspector: Inspector) -> None:
     call("register_model", modality="llm", provider_id="sim", model_name="scripted")
     assert "sim/scripted" in inspector.gateway("/v1/models")["models"]
     assert "sim/scripted" in call("list_models")["models"]
+    assert call("list_voices")["voices"] == inspector.gateway("/v1/tts/voices")["voices"] != []
     call("set_fallback_chain", modality="llm", models=["sim/scripted", "sim/echo"])
     assert inspector.gateway("/v1/fallbacks")["fallbacks"]["llm"]["models"] == ["sim/scripted", "sim/echo"]
     route = call("simulate_route", modality="llm", model="sim/echo")

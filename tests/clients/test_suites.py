@@ -14,28 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.clients.suites.own_suite import SUITES, Outcome, differences, expected_failures, row, run, unpack
+from tests.clients.suites.table import check_table
 
 pytestmark = pytest.mark.clients
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
-BEGIN, END = "<!-- suites -->", "<!-- end of the suites -->"
-HEAD = ("", "| SDK | passed | failed, as listed | skipped by the suite |", "|---|---|---|---|")
 
 
 @pytest.fixture(scope="module")
 def rows() -> Iterator[list[str]]:
-    """Lines of the table, one for each SDK whose suite ran; compared with the page, or written to it, at the end."""
+    """Lines of the table, one for each SDK whose suite ran."""
     seen: list[str] = []
     yield seen
-    if len(seen) < len(SUITES):
-        return  # a part of the suites, or a failed one, which its own test reports
-    head, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    before, _, tail = rest.partition(END)
-    table = "\n".join([*HEAD, *seen, ""])
-    if os.environ.get("GW_WRITE_SUITES"):
-        PAGE.write_text(f"{head}{BEGIN}{table}{END}{tail}", "utf-8")
-    else:
-        assert before == table, f"{PAGE} is old: run GW_WRITE_SUITES=1 uv run nox -s suites"
+    check_table("suites", seen, len(SUITES))
 
 
 @pytest.mark.parametrize("sdk", SUITES)

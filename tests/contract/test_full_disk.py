@@ -85,6 +85,9 @@ async def test_what_the_reserve_holds_and_who_is_refused_beyond_it(tmp_path, how
         found, total = await totals(running)
         assert found == set(ids)
         assert total == pytest.approx(len(ids) * CHAT_USD)
+        with trio.fail_after(5):  # the reserve is made anew in a thread
+            while (await running.get("/ready")).status != 200:
+                await trio.lowlevel.checkpoint()
         assert (await ask(running, "strict")).status == 200
 
 

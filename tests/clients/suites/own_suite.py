@@ -1,4 +1,4 @@
-"""Run a vendor's own test suite, as released, against a gateway, and compare what fails with expected.toml."""
+"""Run a vendor's own test suite, unchanged, against a gateway, and compare what fails with expected.toml."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import tarfile
 import tomllib
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
+from contextlib import nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import attrs
+
+from tests.clients.suites.request_log import recorded
 
 FOLDER = Path(__file__).resolve().parent
 EXPECTED = FOLDER / "expected.toml"
@@ -22,10 +25,21 @@ _COUNTS = ("passed", "failed", "skipped")
 
 @attrs.frozen(kw_only=True)
 class OwnSuite:
-    """An SDK, the files of its tests that call what a gateway offers, and the path at which its vendor's API is mounted."""
+    """An SDK's tests.
+
+    `files`: those that call what a gateway offers, in `folder`. `root`: the path at which the vendor's API is mounted.
+    `variable`: of the environment, from which the suite, or our plugin for it, reads the address. `environment`: more variables.
+    `clone`: the name of its repository, where releases come without tests. `verified`: the tests ask their server afterwards
+    which requests it had.
+    """
 
     files: tuple[str, ...]
     root: str = ""
+    folder: str = "tests/api_resources"
+    variable: str = "TEST_API_BASE_URL"
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    clone: str = ""
+    verified: bool = False
 
 
 SUITES: Mapping[str, OwnSuite] = {
@@ -47,6 +61,23 @@ SUITES: Mapping[str, OwnSuite] = {
     "cartesia": OwnSuite(files=("test_tts.py", "test_stt.py", "stt", "test_voices.py", "test_access_token.py")),
 }
 """By provider type, which is the name of the SDK, too."""
+CLONED: Mapping[str, OwnSuite] = {
+    "deepgram": OwnSuite(
+        files=("test_auth_v1_tokens.py", "test_listen_v1_media.py", "test_manage_v1_models.py", "test_speak_v1_audio.py"),
+        folder="tests/wire",
+        variable="WIREMOCK_URL",
+        clone="deepgram-python-sdk",
+        verified=True,
+    ),
+    "elevenlabs": OwnSuite(
+        files=("test_tts.py", "test_stt.py", "test_models.py", "test_voices.py"),
+        folder="tests",
+        variable="GW_ELEVENLABS_URL",
+        environment={"ELEVENLABS_API_KEY": "any", "GITHUB_ACTIONS": "plays no audio"},
+        clone="elevenlabs-python",
+    ),
+}
+"""Suites that are in the SDK's repository only."""
 
 
 @attrs.frozen
@@ -67,19 +98,29 @@ def unpack(sdk: str, sdists: Path, folder: Path) -> tuple[Path, str]:
     return folder / name, name.removeprefix(f"{sdk}-")
 
 
+def version_of(clone: Path) -> str:
+    """Return the version of the SDK in a clone of its repository."""
+    settings = tomllib.loads((clone / "pyproject.toml").read_text("utf-8"))
+    return str(settings.get("project", {}).get("version") or settings["tool"]["poetry"]["version"])
+
+
 def run(sdk: str, release: Path, address: str, report: Path) -> list[Outcome]:
     """Run the suite's files by its own settings of pytest; raise AssertionError when pytest itself fails."""
-    suite = SUITES[sdk]
-    files = [f"tests/api_resources/{name}" for name in suite.files]
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "--tb=line", "-p", "gw_suites_plugin", f"--junitxml={report}", *files]
-    env = {**os.environ, "TEST_API_BASE_URL": address + suite.root, "PYTHONPATH": str(FOLDER)}
-    done = subprocess.run(command, cwd=release, env=env, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    suite = SUITES.get(sdk) or CLONED[sdk]
+    with recorded(address) if suite.verified else nullcontext(address) as place:
+        files = [f"{suite.folder}/{name}" for name in suite.files]
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "--tb=line", "-p", "gw_suites_plugin", f"--junitxml={report}", *files]
+        sources = [str(FOLDER), *([str(release / "src")] if suite.clone else [])]
+        env = {**os.environ, **suite.environment, suite.variable: place + suite.root, "PYTHONPATH": os.pathsep.join(sources)}
+        done = subprocess.run(command, cwd=release, env=env, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert done.returncode in (0, 1), done.stdout[-5_000:] + done.stderr[-5_000:]
-    return [_outcome(case) for case in ElementTree.parse(report).iter("testcase")]
+    return [_outcome(case, suite) for case in ElementTree.parse(report).iter("testcase")]
 
 
-def _outcome(case: ElementTree.Element) -> Outcome:
-    *modules, _ = case.attrib["classname"].removeprefix("tests.api_resources.").split(".")
+def _outcome(case: ElementTree.Element, suite: OwnSuite) -> Outcome:
+    *modules, last = case.attrib["classname"].removeprefix(suite.folder.replace("/", ".") + ".").split(".")
+    if last.startswith("test_"):  # a function outside any class
+        modules.append(last)
     name = f"{'/'.join(modules)}.py::{case.attrib['name']}"
     for tag, result in (("failure", "failed"), ("error", "failed"), ("skipped", "skipped")):
         found = case.find(tag)

@@ -11,6 +11,7 @@ import attrs
 import trio
 from msgspec.structs import replace
 
+from gw.codecs import compressed
 from gw.errors import RequestError
 from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
@@ -223,7 +224,8 @@ class LiveVendor(ScriptedVendor):
             return (b"".join(frames[at : at + each]) for at in range(0, len(frames), each))
         if self.word_voice is not None:
             return self._cut(self.word_voice.pcm(text, rate), fmt)
-        return self._cut(b"".join(fsk.encode(text, rate)), fmt)
+        spoken_hz = rate if rate in fsk.SAMPLE_RATES_HZ else 24_000
+        return self._cut(b"".join(fsk.encode(text, spoken_hz)), fmt, spoken_hz)
 
     def timed_voice(self, text: str, fmt: AudioFormat) -> list[tuple[bytes, list[WordTiming]]]:
         """Return the pieces of `voice`, each with the words that begin in it."""
@@ -258,13 +260,17 @@ class LiveVendor(ScriptedVendor):
                 pass
             raise Closed
 
-    def _cut(self, pcm: bytes, fmt: AudioFormat) -> Iterator[bytes]:
-        rate = fmt.sample_rate_hz or 24_000
+    def _cut(self, pcm: bytes, fmt: AudioFormat, pcm_hz: int = 0) -> Iterator[bytes]:
+        """Return `pcm` in pieces, in that format. Without `pcm_hz` it has the format's sample rate."""
+        rate = pcm_hz or fmt.sample_rate_hz or 24_000
         step = int(rate * self.piece_s) * 2
-        result = converter(AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate), fmt)
+        raw = AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate)
+        result = compressed.converter(raw, fmt)
         for at in range(0, len(pcm), step):
             piece = pcm[at : at + step]
             yield piece if result is None else result.feed(piece)
+        if result is not None and (rest := result.end()):
+            yield rest
 
 
 class FakeListener:
