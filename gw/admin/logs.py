@@ -23,6 +23,7 @@ from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
+from gw.types.printable import spreadsheet_cell
 from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, Usage
 
 STATUSES = ("success", "error", "fallback", "cancelled")
@@ -39,7 +40,6 @@ CSV_COLUMNS = (
 
 _FILTER_FIELDS = {"model": "model_id", "session": "session_id", "turn": "turn_id", "q": "id_prefix"}
 """Name of a filter → field of `LogFilter`, where they differ."""
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class UnknownRequestError(UnknownNameError, code="request_not_found", kind="request"):
@@ -226,7 +226,7 @@ def _csv(rows: list[tuple[str, ...]]) -> bytes:
 
 
 def _cell(value: object) -> str:
-    """Format a cell. Text that a spreadsheet would run as a formula gets a leading quote; numbers are written in full."""
+    """Format a cell. Text is made safe for spreadsheets; numbers are written in full."""
     match value:
         case None:
             return ""
@@ -239,8 +239,7 @@ def _cell(value: object) -> str:
         case list():
             return str(len(cast("list[object]", value)))
         case _:
-            text = str(value)
-            return "'" + text if text.startswith(_FORMULA) else text
+            return spreadsheet_cell(str(value))
 
 
 async def audit_page(

@@ -60,7 +60,9 @@ class CommandFailed(click.ClickException):
     """A command failed: a message for people, and `status`, an exit code, for scripts."""
 
     def __init__(self, message: str, status: int = FAILED) -> None:
-        super().__init__(message)
+        from gw.types.printable import for_terminal  # `gw --help` does without it
+
+        super().__init__(for_terminal(message))
         self.status = status
 
 
@@ -137,7 +139,9 @@ class LazyGroup(click.Group):
             if as_json:
                 code = getattr(error, "code", "") or ERROR_CODES.get(status, "failed")
                 body = {"error": {"code": code, "message": error.format_message()}}
-                click.echo(json.dumps(body, ensure_ascii=False), err=True)
+                from gw.types.printable import escaped_json
+
+                click.echo(escaped_json(json.dumps(body, ensure_ascii=False)), err=True)
             else:
                 error.show()
             sys.exit(status)

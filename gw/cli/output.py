@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from gw.types.printable import escaped_json, for_terminal, one_line
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,14 +26,11 @@ Cell = str | int | float | None
 MAX_WIDTH = 10_000
 PARTS = 1_000  # steps of a progress bar, whatever it counts
 _AMOUNT = re.compile(r"-?\$?-?[\d.,]+( m?s)?")
-_CONTROL = dict.fromkeys((*range(0x20), 0x7F, *range(0x80, 0xA0)), " ")
-"""Control characters would break a table, and could drive the reader's terminal."""
-_CONTROL_BUT_LINES = dict.fromkeys((n for n in _CONTROL if n not in (0x09, 0x0A)), "")
 
 
 def aside(text: str) -> None:
     """Print a line for people on stderr: progress, timings, the source of the data."""
-    click.echo(text, err=True)
+    click.echo(for_terminal(text), err=True)
 
 
 def log_warnings() -> Redactor:
@@ -63,12 +62,16 @@ def share_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 def print_json(value: object) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(json_text(value, indent=2))
+
+
+def json_text(value: object, *, indent: int | None = None) -> str:
+    return escaped_json(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
 def print_text(text: str, *, end: str = "") -> None:
-    """Print text as it arrives. Control characters are removed on a terminal and kept in a pipe."""
-    click.echo((text.translate(_CONTROL_BUT_LINES) if sys.stdout.isatty() else text) + end, nl=False)
+    """Print text as it arrives. Unsafe characters are removed on a terminal and kept in a pipe."""
+    click.echo((for_terminal(text) if sys.stdout.isatty() else text) + end, nl=False)
     sys.stdout.flush()
 
 
@@ -127,7 +130,7 @@ def print_row(cells: Sequence[Cell], widths: Sequence[int]) -> None:
 def _cell(value: Cell) -> str:
     if value is None:
         return ""
-    return f"{value:g}" if isinstance(value, float) else str(value).translate(_CONTROL)
+    return f"{value:g}" if isinstance(value, float) else one_line(str(value))
 
 
 def _is_amount(value: Cell) -> bool:

@@ -16,13 +16,13 @@ from gw.cli.main import CHECK_FAILED, FAILED, CommandFailed
 from gw.cli.output import Cell, aside, print_json, print_table, share_bar
 from gw.cli.resource import PERCENT
 from gw.types.ids import MODALITIES
+from gw.types.printable import spreadsheet_cell
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings
     from gw.reconcile.compare import Reconciled
 
 USAGE = 2
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @click.command()
@@ -123,5 +123,4 @@ def _print_csv(report: Reconciled) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(_columns(report))
     for model, *cells in _rows(report):
-        # a spreadsheet would evaluate a formula
-        writer.writerow([f"'{model}" if str(model).startswith(_FORMULA) else model, *cells])
+        writer.writerow([spreadsheet_cell(str(model)), *cells])

@@ -16,7 +16,19 @@ import click
 
 from gw.cli.backend import Backend, DaemonResponse
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, can_show, duration, money, print_answer, print_row, timestamp, usd, with_units
+from gw.cli.output import (
+    Cell,
+    aside,
+    can_show,
+    duration,
+    json_text,
+    money,
+    print_answer,
+    print_row,
+    timestamp,
+    usd,
+    with_units,
+)
 from gw.cli.resource import MODALITY, Option, from_backend
 from gw.wire.sse import SseDecoder
 
@@ -169,7 +181,7 @@ def _finished(stream: DaemonResponse) -> Iterator[Mapping[str, Any]]:
 
 def _show(record: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(record, ensure_ascii=False))
+        click.echo(json_text(record))
     else:
         print_row(_row(record), WIDTHS)
     sys.stdout.flush()

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from gw.errors import ConfigError, Problem
+from gw.types.printable import escaped
 from gw.types.secret import Secret
 
 LEVELS: Mapping[str, int] = {name: getattr(logging, name.upper()) for name in ("debug", "info", "warning", "error")}
@@ -39,8 +40,6 @@ _KEY_LOOKS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _HEX_KEY = re.compile(r"\b[0-9a-fA-F]{32,}\b")
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_CONTROL_BUT_NEWLINE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _DEPTH = 6  # levels of nesting; deeper values are shown as text
 
 
@@ -159,14 +158,14 @@ class Redactor:
         return {self.text(name): self._field(name, value, _DEPTH) for name, value in event.items()}
 
     def text(self, value: str, *, keep_hex: bool = False, newlines: bool = False) -> str:
-        """Return `value` without secrets and with control characters escaped. `keep_hex` keeps our own ids."""
+        """Return `value` without secrets and with unsafe characters escaped. `keep_hex` keeps our own ids."""
         for secret in self._secrets:
             if secret in value:
                 value = value.replace(secret, REDACTED)
         value = _KEY_LOOKS.sub(REDACTED, value)
         if not keep_hex:
             value = _HEX_KEY.sub(REDACTED, value)
-        return (_CONTROL_BUT_NEWLINE if newlines else _CONTROL).sub(_escape, value)
+        return escaped(value, newlines=newlines)
 
     def _field(self, name: str, value: object, depth: int) -> object:
         if isinstance(value, bool | int | float) or value is None:
@@ -189,11 +188,6 @@ class Redactor:
 
 def _plain(value: bytes | str) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    return {9: "\\t", 10: "\\n", 13: "\\r"}.get(code) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
 
 _program_redactor = Redactor()

@@ -56,11 +56,16 @@ _MAX_ASKED = 100  # names of headers in one preflight
 
 
 def authorize(gateway: Gateway, right: Right, scope: Scope, now: float) -> None:
-    """Raises AuthError (no or wrong credential) or ForbiddenError (a valid one without the right). `now`: Unix seconds."""
+    """Raises AuthError (no or wrong credential) or ForbiddenError (a valid one without the right). `now`: Unix seconds.
+
+    A single-use token that is let in is used up here, and Overloaded raised when too many others have been used.
+    """
     if right == "public" or (right == "metrics" and _from_this_machine(gateway.settings.serve, scope)):
         return
-    if not caller(gateway, scope, now).is_admin and right != "data":
+    principal = caller(gateway, scope, now)
+    if not principal.is_admin and right != "data":
         raise ForbiddenError(what="this needs the admin token; a project key is not enough")
+    gateway.credentials.use_up(principal)
 
 
 def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:

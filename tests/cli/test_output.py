@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gw.cli.output import bar, can_show, ms, print_json, print_row, print_table, print_text, usd
+from gw.cli.output import aside, bar, can_show, ms, print_json, print_row, print_table, print_text, usd
 
 
 class Terminal(io.StringIO):
@@ -44,6 +44,15 @@ def test_a_pipe_gets_tab_separated_values(capsys):
     assert capsys.readouterr().out == "a\tb\tc\nx y z\t\t0.25\n [31mred\t2\t\n"
 
 
+def test_no_row_hides_or_reverses_text(capsys):
+    print_table(("model", "status"), [["sim/\u202eohce\u2066", "ok\u2028\x9b31m"]])
+    print_row(["\u200fa\x7f"], [3])
+    aside("cannot reach \u202ea\x1b]0;title\x07\n\tb")
+    printed = capsys.readouterr()
+    assert printed.out == "model\tstatus\nsim/ ohce \tok  31m\n a \n"
+    assert printed.err == "cannot reach a]0;title\n\tb\n"
+
+
 def test_a_long_cell_is_not_cut_in_a_pipe(capsys):
     print_table(("model",), [["m" * 500]])
     assert "m" * 500 in capsys.readouterr().out
@@ -65,6 +74,9 @@ def test_a_terminal_gets_a_table(monkeypatch):
 def test_json_is_one_value(capsys):
     print_json({"name": "größe"})
     assert json.loads(capsys.readouterr().out) == {"name": "größe"}
+    print_json({"name": "\u202e\x9b\n"})
+    printed = capsys.readouterr().out
+    assert (json.loads(printed), printed.isascii()) == ({"name": "\u202e\x9b\n"}, True)
 
 
 def test_text_from_a_model_cannot_drive_the_terminal(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -100,6 +102,21 @@ async def test_no_path_leads_out(running, target):
     if answer.status in (200, 503):
         assert answer.headers["content-type"].startswith("text/html")
         assert b"<script>" not in answer.body
+
+
+async def test_no_cell_of_an_export_is_a_formula_or_hides_text(running):
+    """Ids come from callers' headers; names of models that are not listed come from callers, too."""
+    names = {"x_gw_session": "=HYPERLINK(1)", "x_gw_turn": "+1-1"}
+    spoken = await running.ask("POST", "/v1/chat/completions", {"model": "sim/echo", **CHAT}, **names)
+    assert spoken.status == 200
+    await store_records(running.gateway, record(1, model_id="@SUM(1)", fallback_from="\u202egpt\x1b[31m", session_id="\t=1"))
+    rows = [*csv.DictReader(io.StringIO((await running.get("/api/logs.csv")).body.decode()))]
+    assert len(rows) == 2
+    by_id = {row["id"]: row for row in rows}
+    chat = by_id[spoken.headers["x-request-id"]]
+    assert (chat["session_id"], chat["turn_id"]) == ("'=HYPERLINK(1)", "'+1-1")
+    stored = by_id[record(1).id]
+    assert (stored["model_id"], stored["fallback_from"], stored["session_id"]) == ("'@SUM(1)", " gpt [31m", "' =1")
 
 
 INJECTIONS = [

@@ -139,6 +139,16 @@ async def test_a_token_of_one_use(running):
     assert (await running.get("/v1/voices", xi_api_key=other)).status == 200
 
 
+@pytest.mark.parametrize("path", ["/v1/models", "/v1/models/sim/echo", "/v1/voices"])
+async def test_a_token_of_one_use_is_used_up_by_a_read(running, path):
+    token = await _single_use(running)
+    assert (await running.get("/v1/costs", xi_api_key=token)).status == 403  # not let in, so not used
+    assert (await running.get("/api/session", xi_api_key=token)).json["principal"] == "key"
+    assert (await running.get(path, xi_api_key=token)).status == 200
+    again = await running.get(path, xi_api_key=token)
+    assert (again.status, "one request" in again.body.decode()) == (401, True)
+
+
 async def test_a_token_of_one_use_ends(running):
     token = await _single_use(running)
     running.clock.at += 900

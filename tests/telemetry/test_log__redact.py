@@ -66,6 +66,10 @@ def test_ids_of_our_own_stay_readable(redactor):
     assert redactor.event({"request_id": own, "id": own, "other": own}) == {"request_id": own, "id": own, "other": REDACTED}
 
 
+def test_what_changes_the_direction_of_text_is_escaped(redactor):
+    assert redactor.event({"model": "gpt\u202e\u2066\u061c"})["model"] == "gpt\\u202e\\u2066\\u061c"
+
+
 def test_control_characters_are_escaped(redactor):
     assert redactor.text("a\r\nlevel=error\x1b[31m\x00\x9b\u2028") == "a\\r\\nlevel=error\\x1b[31m\\x00\\x9b\\u2028"
     assert redactor.event({"exception": "line 1\nline\r2"}) == {"exception": "line 1\nline\\r2"}
