@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Final
+from typing import Final, Literal
 
 import trio
 from websockets.client import ClientProtocol
@@ -298,10 +298,14 @@ def _protocol(origin: Origin, path_and_query: bytes, headers: Headers, max_messa
     return protocol
 
 
+_CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410, 426})
+
+
 def _rejection(provider: str, response: HandshakeResponse) -> errors.ProviderError:
     """Return the error for a status other than 101. The vendor's text is left out.
 
-    None is the caller's fault: key, model and audio settings of a handshake are this candidate's.
+    Key, model and address are this candidate's. Everything else in a handshake follows from the caller's settings, which another
+    candidate may understand: it must not count against this one, whose other callers are served.
     """
     status = response.status_code
     detail = f"status {status} to the WebSocket handshake"
@@ -312,7 +316,8 @@ def _rejection(provider: str, response: HandshakeResponse) -> errors.ProviderErr
     if status >= 500 or status in (402, 408):
         return errors.ProviderFailed(provider=provider, upstream_status=status, detail=detail)
     if status >= 400:
-        return errors.ProviderRejected(provider=provider, upstream_status=status, fault="candidate", detail=detail)
+        fault: Literal["request", "candidate"] = "candidate" if status in _CANDIDATE_STATUSES else "request"
+        return errors.ProviderRejected(provider=provider, upstream_status=status, fault=fault, detail=detail)
     return errors.UpstreamProtocolError(provider=provider, detail=detail)
 
 

@@ -117,7 +117,7 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     path = assemblyai_stream.path_of(request, account.model)
     headers = [_VERSION, *key_headers(account.api_key)]
     account = attrs.evolve(account, origin=_streaming(account.origin))
-    close_error = partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES)
+    close_error = partial(why_closed, next_codes=assemblyai_stream.NEXT_CODES, refused_codes=assemblyai_stream.REFUSED_CODES)
     pace = assemblyai_stream.pace_of(request, account.model)
     return open_listen_socket(account, path, headers, wire, pace, close_error=close_error)
 

@@ -6,12 +6,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
+from gw.errors import ProviderError, ProviderRejected
 from gw.net.http1 import HttpResponse, RequestBody
+from gw.net.ws import WsClosed
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
 from gw.providers.speech_call import SpeechAudio, WholeTranscript, billed_figure
-from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket
+from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
     DETECT,
@@ -28,7 +30,15 @@ from gw.types.speech_settings import (
 )
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import billing, deepgram_flux_listen, deepgram_listen, deepgram_settings, deepgram_speak, redaction
+from gw.wire import (
+    billing,
+    deepgram_errors,
+    deepgram_flux_listen,
+    deepgram_listen,
+    deepgram_settings,
+    deepgram_speak,
+    redaction,
+)
 from gw.wire.deepgram_flux_listen import is_flux
 from gw.wire.vendor_errors import classify_deepgram
 
@@ -64,6 +74,15 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     return HttpCall(account, path, headers, deepgram_speak.body(request), classify_deepgram, read)
 
 
+def _close_error(provider: str, closed: WsClosed) -> ProviderError:
+    """Return the error of a close frame: 1008 is a wrong key, or in its reason the code of what was sent and is refused."""
+    code = deepgram_errors.REFUSED_CODE.search(closed.reason) if closed.code == 1008 else None
+    if code is None:
+        return why_closed(provider, closed)
+    detail = f"closed the session with {code[0]}"
+    return ProviderRejected(provider=provider, detail=detail, upstream_status=400, upstream_code=code[0], fault="request")
+
+
 def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """Models that find the ends of turns (Flux) have a path of their own."""
     return _listen_by_turns(request, account) if is_flux(account.model) else _listen(request, account)
@@ -79,7 +98,7 @@ async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[Lis
     )
     path, pace = deepgram_listen.path_of(request, account.model), deepgram_listen.pace_of(request)
     async with (
-        open_listen_socket(account, path, key_headers(account.api_key), wire, pace) as session,
+        open_listen_socket(account, path, key_headers(account.api_key), wire, pace, close_error=_close_error) as session,
         background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive),
     ):
         yield session
@@ -93,7 +112,8 @@ def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncC
     )
     path = deepgram_flux_listen.path_of(request, account.model)
     pace = deepgram_flux_listen.pace_of(request)
-    return open_listen_socket(account, path, key_headers(account.api_key), wire, pace, on_close=wire.closed)
+    headers = key_headers(account.api_key)
+    return open_listen_socket(account, path, headers, wire, pace, on_close=wire.closed, close_error=_close_error)
 
 
 def _speak_socket(request: SpeakLiveRequest, account: Account) -> tuple[str, list[tuple[bytes, bytes]]]:
@@ -109,7 +129,7 @@ async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterat
     else:
         wire = deepgram_speak.DeepgramSpeakClient(provider, keep_raw=request.dialect == "deepgram", secrets=secrets)
     async with open_socket(account, *_speak_socket(request, account), prewarmed=True) as ws:
-        yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed)
+        yield SpeakSocket(ws, wire, provider, request.format, on_close=wire.closed, close_error=_close_error)
 
 
 def _takes_own(request: TranscribeRequest | ListenRequest | SpeakRequest | SpeakLiveRequest, account: Account) -> bool:

@@ -102,14 +102,19 @@ async def _send_remainder(ws: WebSocket, provider: str, pending: Awaitable[None]
         raise why_closed(provider, closed) from None
 
 
-def why_closed(provider: str, closed: WsClosed, next_codes: Collection[int] = ()) -> ProviderError:
+def why_closed(
+    provider: str, closed: WsClosed, next_codes: Collection[int] = (), refused_codes: Collection[int] = ()
+) -> ProviderError:
     """Return the error for a session that the vendor closed before its end. The vendor's own reason is left out.
 
-    `next_codes`: vendor close codes after which the next provider is tried.
+    `next_codes`: vendor close codes after which the next provider is tried. `refused_codes`: those about what the caller sent.
     """
     detail = f"closed the session with code {closed.code}"
     if closed.code in _BUSY or closed.code in next_codes:
         return ProviderFailed(provider=provider, detail=detail, upstream_status=101)
+    if closed.code in refused_codes:
+        code = str(closed.code)
+        return ProviderRejected(provider=provider, detail=detail, upstream_status=400, upstream_code=code, fault="request")
     if closed.code == 1008:
         return ProviderRejected(provider=provider, detail=detail, upstream_status=101, fault="candidate")
     return UpstreamCut(provider=provider, detail=detail)

@@ -18,7 +18,7 @@ _ALL: Final = re.compile(f"[{_CLASS}]")
 _ALL_BUT_NEWLINE: Final = re.compile(f"(?!\n)[{_CLASS}]")
 _SHORT: Final = {0x09: "\\t", 0x0A: "\\n", 0x0D: "\\r"}
 _FORMULA: Final = re.compile(r"\s*[=+\-@\uff1d\uff0b\uff0d\uff20]")
-"""Where a cell is a formula for a spreadsheet, also with the full-width signs of East Asian keyboards."""
+"""Matches the beginning of what a spreadsheet runs as a formula, also with the full-width signs of East Asian keyboards."""
 
 
 def one_line(text: str) -> str:

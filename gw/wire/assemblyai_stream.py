@@ -51,7 +51,7 @@ from gw.wire.transcripts import (
     transcribed,
     unknown,
 )
-from gw.wire.vendor_errors import filtered
+from gw.wire.vendor_errors import as_rejection, filtered
 
 TERMINATE, FORCE_ENDPOINT = '{"type":"Terminate"}', '{"type":"ForceEndpoint"}'
 ENCODINGS: Mapping[Encoding, str] = {"pcm_s16le": "pcm_s16le", "mulaw": "pcm_mulaw"}
@@ -65,6 +65,8 @@ _OFTEN_S = 2.5  # the others send them for every word
 _COMMON = frozenset({"speech_model", "encoding", "sample_rate"})  # settings that a request has in common terms
 NEXT_CODES = frozenset({1008, 1013, 3005, 3009, 4001, 4002, 4003, 4102})
 """Close codes after which another vendor may do better: keys, money, too many sessions, the vendor's own failure."""
+REFUSED_CODES = frozenset({3006, 3007, 4029, 4032, 4033, 4034, 4100, 4101})
+"""Close codes about what was sent: messages, the length of chunks, their pace (`streaming/v3/models.py`)."""
 _TOO_MANY = frozenset({3009, 4102})
 _DECODED = frozenset({"Begin", "Turn", "SpeechStarted", "Termination", "Error"})
 
@@ -230,9 +232,7 @@ class AssemblyListenClient:
         error.upstream_code = str(code or "")
         if not code or code in NEXT_CODES:
             return error
-        return errors.ProviderRejected(
-            provider=self._provider, detail=error.detail, upstream_status=101, upstream_code=str(code), fault="candidate"
-        )
+        return as_rejection(error, str(code))
 
 
 def _transcript(kind: type[Result], message: _Message, text: str, raw: str | None) -> Result:

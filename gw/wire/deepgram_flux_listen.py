@@ -29,9 +29,10 @@ from gw.types.stt import (
     Word,
 )
 from gw.wire import deepgram_listen, deepgram_settings
+from gw.wire.deepgram_errors import session_error
 from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
-from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
+from gw.wire.json_frames import Frame, frame_text, frame_type, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import UNKNOWN_CONFIDENCE, TurnEncoder, joined_text, mean_confidence, timed_word, unknown
@@ -131,7 +132,7 @@ class FluxListenClient(DeepgramListenClient):
                 return []
             case "Error":
                 code = safe_code(message.code, self._secrets)
-                raise session_failure(self._provider, message.description or "", code, self._secrets)
+                raise session_error(self._provider, message.description or "", code, self._secrets)
         return unknown(raw)
 
     def closed(self) -> list[ListenEvent]:

@@ -33,8 +33,9 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, Lis
 from gw.types.usage import Usage
 from gw.wire import deepgram_settings
 from gw.wire.bounds import plausible, seconds
+from gw.wire.deepgram_errors import session_error
 from gw.wire.json_codec import decode_request, decode_upstream, present
-from gw.wire.json_frames import Frame, frame_text, frame_type, session_failure, typed_frame, vendor_frames
+from gw.wire.json_frames import Frame, frame_text, frame_type, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
 from gw.wire.query import SAMPLE_RATES_HZ, encoding_field, int_field, is_true, optional_pairs, query_pairs
 from gw.wire.transcripts import UNKNOWN_CONFIDENCE, confidence_of, segments_of, speaker_number, unknown
@@ -224,7 +225,7 @@ class DeepgramListenClient:
                 return [ListenEnd(usage=billed, raw=raw)]
             case "Error":
                 code = safe_code(message.code, self._secrets) or safe_code(message.variant, self._secrets)
-                raise session_failure(self._provider, message.description or message.message, code, self._secrets)
+                raise session_error(self._provider, message.description or message.message, code, self._secrets)
         return unknown(raw)
 
     def _results(self, message: _Message, raw: str | None) -> list[ListenEvent]:

@@ -31,9 +31,10 @@ from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage, VendorFigure
 from gw.wire.bounds import tokens
+from gw.wire.deepgram_errors import session_error
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
-from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
+from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import DirectReply, SpeakMessage, Text, TtsCommand
 from gw.wire.query import encoding_field, is_true, optional_pairs, own_settings, query_pairs, sample_rate
 from gw.wire.vendor_errors import safe_code
@@ -221,7 +222,7 @@ class DeepgramSpeakClient:
             case "Cleared":
                 return self._cleared(raw)
             case "Error":
-                raise session_failure(
+                raise session_error(
                     self._provider, message.description, safe_code(message.code, self._secrets), self._secrets
                 )
         return [VendorFrame(raw=frame)] if raw is not None else []

@@ -174,10 +174,10 @@ class ItemListenClient(ABC):
         return item
 
     def _candidate_error(self, status: int, frame: Frame) -> ProviderError:
-        """Return the error of an error event. Model, language and settings are the candidate's, and so is a rejection."""
+        """Return the error of an error event. Another candidate may understand what this one refuses."""
         error = classify(self._provider, status, None, frame if isinstance(frame, bytes) else frame.encode(), self._secrets)
-        if isinstance(error, ProviderRejected):
-            error.fault = "candidate"
+        if isinstance(error, ProviderRejected) and error.fault == "caller":
+            error.fault = "request"
         return error
 
 

@@ -51,7 +51,8 @@ _OPERATOR_CODES = frozenset({
 })  # fmt: skip
 _OPERATOR_PREFIXES = ("model_", "plan_", "subscription_")
 """Codes about the account or the configured model: nothing in the caller's request would mend them."""
-_CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410, 413, 415})
+_CANDIDATE_STATUSES = frozenset({401, 403, 404, 405, 410})
+_REQUEST_STATUSES = frozenset({413, 415})  # too large, or in a format that this vendor does not have: another may
 _FAILED_STATUSES = frozenset({402, 408, 409, 424, 425, 498, 499})
 """402: no credit; 408, 409: retried by the vendors' SDKs; 424, 498 (flex capacity), 499: Groq's."""
 
@@ -175,7 +176,7 @@ def _fault(status: int, facts: ErrorFacts, dialect: ErrorDialect) -> Literal["ca
     if names & _CANDIDATE_CODES or dialect.is_candidate_fault(status, facts):
         operators = names & _OPERATOR_CODES or any(name.startswith(_OPERATOR_PREFIXES) for name in names)
         return "candidate" if operators or status in (401, 403) else "request"
-    if status == 413:
+    if status in _REQUEST_STATUSES:
         return "request"
     return "candidate" if status < 400 or status in _CANDIDATE_STATUSES else "caller"
 
@@ -379,8 +380,8 @@ def elevenlabs_frame_error(provider: str, frame: str | bytes, secrets: Iterable[
 
 
 def as_rejection(error: ProviderError, code: str) -> ProviderRejected:
-    """Return `error`, classified as an unknown failure, as a refusal that another candidate may not repeat."""
+    """Return `error`, classified as an unknown failure, as a refusal of what the caller sent, which another may not repeat."""
     return ProviderRejected(
         provider=error.provider, detail=error.detail.replace("HTTP 500", "HTTP 400"), upstream_status=400,
-        upstream_code=code, fault="candidate",
+        upstream_code=code, fault="request",
     )  # fmt: skip

@@ -291,7 +291,7 @@ async def test_a_caller_of_the_same_dialect(nursery, autojump_clock):
     [
         (1000, UpstreamCut), (1008, ProviderFailed), (1011, ProviderFailed), (1013, ProviderFailed),
         (3005, ProviderFailed), (3009, ProviderFailed), (4002, ProviderFailed), (4102, ProviderFailed),
-        (3007, UpstreamCut), (3008, UpstreamCut),
+        (3006, ProviderRejected), (3007, ProviderRejected), (3008, UpstreamCut),
     ],
 )  # fmt: skip
 async def test_a_session_the_vendor_closes(code, error, nursery, autojump_clock):

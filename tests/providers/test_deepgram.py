@@ -14,6 +14,7 @@ from websockets.server import ServerProtocol
 
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Origin, Pool
+from gw.net.ws import WsClosed
 from gw.providers import deepgram
 from gw.providers.sim import fsk
 from gw.providers.spec import Account
@@ -500,8 +501,8 @@ async def test_speech_the_vendor_closes(code, error, nursery, autojump_clock):
 @pytest.mark.parametrize(
     ("frames", "error"),
     [
-        (["{"], UpstreamProtocolError), (['{"type":"Error","code":"DATA-0001"}'], ProviderFailed), ([None], UpstreamCut),
-        ([], UpstreamCut),
+        (["{"], UpstreamProtocolError), (['{"type":"Error","code":"NET-0001"}'], ProviderFailed), ([None], UpstreamCut),
+        (['{"type":"Error","code":"DATA-0002"}'], ProviderRejected), ([], UpstreamCut),
     ],
 )  # fmt: skip
 async def test_faults_in_the_middle_of_speech(frames, error, nursery, autojump_clock):
@@ -565,3 +566,13 @@ async def test_flux_over_http(nursery, autojump_clock):
             events += await stream.receive()
     assert rig.fake.ledger[0].path == "/v2/speak"
     assert any(isinstance(event, AudioChunk) for event in events)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "fault"),
+    [(1008, "DATA-0000: cannot be decoded", "request"), (1008, "MESSAGE-0000", "request"), (1008, "bad key", "candidate")],
+)
+def test_a_close_names_what_was_refused(code, reason, fault):
+    error = deepgram._close_error("p", WsClosed(code, reason))
+    assert isinstance(error, ProviderRejected)
+    assert (error.fault, error.upstream_code) == (fault, reason.partition(":")[0] if fault == "request" else "")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, UpstreamProtocolError
+from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, ProviderRejected, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakLiveRequest, SpeakRequest
@@ -218,9 +218,16 @@ def test_a_caller_of_the_same_dialect():
 
 def test_an_error():
     with pytest.raises(ProviderFailed) as caught:
-        speaker().receive('{"type":"Error","description":"bad key a-secret","code":"DATA-0001"}')
-    assert caught.value.upstream_code == "DATA-0001"
+        speaker().receive('{"type":"Error","description":"bad key a-secret","code":"NET-0001"}')
+    assert caught.value.upstream_code == "NET-0001"
     assert "a-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", ["DATA-0000", "DATA-0002", "MESSAGE-0000", "BIG-0000"])
+def test_an_error_of_what_was_sent(code):
+    with pytest.raises(ProviderRejected) as caught:
+        speaker().receive(f'{{"type":"Error","description":"a pause marker","code":"{code}"}}')
+    assert (caught.value.fault, caught.value.upstream_status, caught.value.upstream_code) == ("request", 400, code)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"type":7}', "[" * 100_000])
