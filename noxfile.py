@@ -160,16 +160,31 @@ def clients_older(session: nox.Session) -> None:
     session.run("pytest", "-q", "-m", "clients", *tests, *session.posargs, success_codes=[0, nothing_chosen])
 
 
+def _fetch_jars(session: nox.Session, folder: Path) -> str:
+    """Fetch the libraries of the programs on the JVM; return why that cannot be done, or nothing."""
+    if not (shutil.which("javac") and shutil.which("mvn")):
+        return "javac or mvn is not installed (Debian packages: default-jdk-headless, maven)"
+    command = ("mvn", "-q", "-B", "-f", str(CLIENTS / "programs" / "java" / "pom.xml"), "dependency:copy-dependencies")
+    session.run(*command, f"-DoutputDirectory={folder}", external=True, success_codes=[0, 1])
+    return "" if any(folder.glob("spring-ai-openai-*.jar")) else "Maven cannot fetch their libraries; it says above why"
+
+
 @nox.session
 def clients_programs(session: nox.Session) -> None:
-    """Frameworks for agents, each as its documentation shows. Needs node and npm."""
+    """Frameworks for agents, each as its documentation shows. Needs node and npm, javac and mvn."""
     if not (shutil.which("node") and shutil.which("npm")):
         session.warn("LEFT OUT: frameworks for agents, because node or npm is not installed (Debian packages: nodejs, npm)")
         return
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements_programs.txt"))
     session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(CLIENTS / "programs"), external=True)
-    session.run("pytest", "-q", "-m", "clients", str(CLIENTS / "test_programs.py"), *session.posargs)
+    jars = Path(session.create_tmp()).resolve() / "jars"
+    why = _fetch_jars(session, jars)
+    if why:
+        session.warn(f"LEFT OUT: programs on the JVM, because {why}")
+    leave_out = ["-k", "not test_jvm"] if why else []
+    env = {"GW_JARS": str(jars)}
+    session.run("pytest", "-q", "-m", "clients", str(CLIENTS / "test_programs.py"), *leave_out, *session.posargs, env=env)
 
 
 @nox.session

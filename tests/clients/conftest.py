@@ -25,6 +25,7 @@ from tests.e2e.conftest import Daemon, starter
 HOW_TO_INSTALL = {
     "flite": "apt-get install flite",
     "java": "apt-get install default-jdk-headless",
+    "javac": "apt-get install default-jdk-headless",
     "node": "apt-get install nodejs",
     "npm": "apt-get install npm",
 }

@@ -1,4 +1,4 @@
-"""Frameworks for agents, in Python and JavaScript, on the demo's engine; what worked is the table of docs/clients.md.
+"""Frameworks for agents, in Python, JavaScript and Java, on the demo's engine; what worked is the table of docs/clients.md.
 
     GW_WRITE_PROGRAMS=1 uv run nox -s clients_programs
 
@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import os
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -44,6 +45,15 @@ ON_NPM: Mapping[str, tuple[str, str, str]] = {
     "ollama": ("Ollama SDK", "Ollama", "ollama"),
 }
 """Program → its name, the protocol it speaks, and the package whose version the table names."""
+JVM = NODE / "java"
+ON_MAVEN: Mapping[str, tuple[str, str, str]] = {
+    "openai_sdk": ("OpenAI SDK", "OpenAI chat, responses and audio", "com.openai:openai-java"),
+    "anthropic_sdk": ("Anthropic SDK", "Anthropic", "com.anthropic:anthropic-java"),
+    "langchain4j_openai": ("LangChain4j", _CHAT, "dev.langchain4j:langchain4j-open-ai"),
+    "langchain4j_anthropic": ("LangChain4j", "Anthropic", "dev.langchain4j:langchain4j-anthropic"),
+    "spring_ai": ("Spring AI", _AUDIO, "org.springframework.ai:spring-ai-openai"),
+}
+"""The same for programs on the JVM."""
 
 
 def _row(name: str, package: str, version: str, protocol: str, abilities: list[str]) -> str:
@@ -55,7 +65,7 @@ def rows() -> Iterator[list[str]]:
     """Lines of the table, one for each program that ran; compared with the page, or written to it, at the end."""
     seen: list[str] = []
     yield seen
-    if len(seen) < len(PROGRAMS) + len(ON_NPM):
+    if len(seen) < len(PROGRAMS) + len(ON_NPM) + len(ON_MAVEN):
         return  # a part of the programs, or a failed one, which its own test reports
     head, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
     table = "\n".join(["", "| program | package | protocol | what works |", "|---|---|---|---|", *seen, ""])
@@ -90,3 +100,35 @@ def test_npm(demo: Gateway, rows: list[str], tool, name: str) -> None:
     abilities = json.loads(done.stdout.splitlines()[-1])
     assert abilities
     rows.append(_row(title, package, json.loads(manifest.read_text("utf-8"))["version"], protocol, abilities))
+
+
+@pytest.fixture(scope="module")
+def class_path(tool, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The compiled programs and the libraries."""
+    jars = os.environ.get("GW_JARS")
+    assert jars, "GW_JARS names no folder with the libraries: run uv run nox -s clients_programs"
+    classes = tmp_path_factory.mktemp("classes")
+    libraries = f"{jars}/*"
+    compiler = [tool("javac"), "-nowarn", "-cp", libraries, "-d", str(classes), str(JVM / "Frameworks.java")]
+    subprocess.run(compiler, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    return f"{classes}{os.pathsep}{libraries}"
+
+
+def _version_in_pom(package: str) -> str:
+    group, _, artifact = package.partition(":")
+    space = {"m": "http://maven.apache.org/POM/4.0.0"}
+    for dependency in ElementTree.parse(JVM / "pom.xml").findall("m:dependencies/m:dependency", space):
+        if (dependency.findtext("m:groupId", None, space), dependency.findtext("m:artifactId", None, space)) == (group, artifact):
+            return str(dependency.findtext("m:version", None, space))
+    raise LookupError(f"pom.xml has no {package}")
+
+
+@pytest.mark.parametrize("name", ON_MAVEN)
+def test_jvm(demo: Gateway, rows: list[str], tool, class_path: str, name: str) -> None:
+    title, protocol, package = ON_MAVEN[name]
+    command = [tool("java"), "-cp", class_path, "Frameworks", name, demo.daemon.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert done.returncode == 0, done.stderr
+    abilities = done.stdout.split()
+    assert abilities
+    rows.append(_row(title, package.partition(":")[2], _version_in_pom(package), protocol, abilities))
