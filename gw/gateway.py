@@ -103,7 +103,7 @@ class Gateway:
         return unchanged
 
 
-_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "max_in_flight")
+_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight")
 """Settings of `serve` that are read once, at the start."""
 
 

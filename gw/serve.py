@@ -2,7 +2,7 @@
 
 open_gateway
 └ root nursery
-  ├ stop on signal       first: drain, then cancel; second: cancel now
+  ├ stop on signal       first: /ready is 503 for predrain_s, then drain, then cancel; second: cancel now
   ├ reload on SIGHUP
   ├ MCP server           when `mcp.enabled`, on its own port
   ├ data plane keepalive
@@ -25,7 +25,7 @@ import structlog
 import trio
 
 from gw.admin.demo_history import sample_records
-from gw.config.settings import Settings
+from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
@@ -127,7 +127,7 @@ async def _main(
         drain = Drain()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve.drain_s, nursery.cancel_scope
+                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope
             )
             await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
@@ -200,17 +200,26 @@ async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redac
     _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
 
 
-async def _stop_on_signal(in_flight: InFlight, drain: Drain, drain_s: float, stop: trio.CancelScope) -> None:
-    """Drain at the first signal. At the drain's end, or at a second signal: stop the requests in flight, then everything.
+async def _stop_on_signal(in_flight: InFlight, drain: Drain, serve: Serve, stop: trio.CancelScope) -> None:
+    """Say at the first signal that the gateway leaves, and drain `predrain_s` later.
+
+    At the drain's end, or at a second signal: stop the requests in flight, then everything.
 
     Each request gets an error event, or a 503 where nothing has been sent, and writes its record as it ends.
     """
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         number = await anext(signals)
-        _log.info("draining", signal=signal.Signals(number).name, in_flight=drain.in_flight, drain_s=drain_s)
-        drain.begin(drain_s)
-        with trio.move_on_after(drain_s):
-            number = await anext(signals)
+        name = signal.Signals(number).name
+        drain.announce()
+        if serve.predrain_s:
+            _log.info("leaving", signal=name, in_flight=drain.in_flight, predrain_s=serve.predrain_s)
+        with trio.move_on_after(serve.predrain_s) as announced:
+            await anext(signals)
+        within_s = serve.drain_s if announced.cancelled_caught else 0.0
+        _log.info("draining", signal=name, in_flight=drain.in_flight, drain_s=within_s)
+        drain.begin(within_s)
+        with trio.move_on_after(within_s):
+            await anext(signals)
         _log.info("stopping_now", in_flight=drain.in_flight)
         in_flight.stop()
         with trio.move_on_after(_FAREWELL_S):

@@ -112,6 +112,7 @@ class Serve:
     host: Annotated[str, "an address beyond loopback needs `auth`"] = "127.0.0.1"
     port: Annotated[Port, "overridden by --port; default: the variable PORT, else 8080"] = 8080
     drain_s: Annotated[float, Meta(ge=0, le=3_600), "how long a stop waits for requests in flight"] = 30.0
+    predrain_s: Annotated[float, Meta(ge=0, le=600), "how long before that /ready says so, for load balancers"] = 0.0
     max_body_mb: Annotated[float, Meta(gt=0, le=10_000), "any request body, uploads too; 1 MB = 1,000,000 bytes"] = 50.0
     max_in_flight: Annotated[int, Meta(ge=1, le=1_000_000), "requests of apps; more are refused with 503"] = 2_000
     stored_responses_mb: Annotated[

@@ -57,6 +57,7 @@ async def listen(
             await session.accept(subprotocol, headers)
             for frame in protocol.opening():
                 await socket.send(frame)
+        socket.busy_while(lambda: live.owes_transcript)
         with one_error():
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_receive, session, live, protocol, early, nursery)

@@ -75,6 +75,7 @@ class RealtimeConversation:
 
     async def run(self, settings: Members | None) -> None:
         """Greet the client and handle its events until it leaves. One at fault is answered with an error; the session goes on."""
+        self.session.socket.busy_while(lambda: self._responder is not None or bool(self._beside) or self._turns.is_open)
         refused = self._apply_first(settings) if settings else []
         await self.send(
             self.realtime.about("session.created"), *[self.realtime.refusal(error, None) for error in refused]

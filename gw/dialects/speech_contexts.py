@@ -69,6 +69,7 @@ class Contexts:
         self._open: dict[str, Context] = {}
         self._failed: set[str] = set()
         self._first = True
+        session.socket.busy_while(lambda: bool(self._open))
 
     def find(self, name: str) -> Context | None:
         return self._open.get(name)

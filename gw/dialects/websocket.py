@@ -65,6 +65,8 @@ class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
 class HostedWebSocket(Protocol):
     """The session as the gateway's own host has it, beside ASGI's `receive` and `send`."""
 
+    is_busy: Callable[[], bool]
+
     async def for_each_message(self, take: Callable[[Frame], Pending]) -> Message:
         """Call `take` with every message; return the disconnect."""
 
@@ -83,6 +85,11 @@ class Socket:
         self._first: Frame | None = None
         self._host: HostedWebSocket | None = scope.get("extensions", {}).get("gw.websocket")
         """The session in the gateway's own host; None under another ASGI server."""
+
+    def busy_while(self, is_busy: Callable[[], bool]) -> None:
+        """Have a stop of the gateway wait while `is_busy()`: somebody waits for an answer. Without it, no turn runs."""
+        if self._host is not None:
+            self._host.is_busy = is_busy
 
     def put_back(self, frame: Frame) -> None:
         """Let `frame` be the next that is received."""

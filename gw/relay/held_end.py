@@ -35,6 +35,10 @@ class HeldEnd:
             kept.append(event)
         return kept
 
+    @property
+    def is_held(self) -> bool:
+        return self._end is not None
+
     def wait_s(self, quiet_s: float) -> float:
         """Return how much more silence has to come; infinity if no end is held."""
         return math.inf if self._end is None else max(0.0, self._after_s - quiet_s)

@@ -115,6 +115,13 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """End of the last loud audio, in seconds of the session; 0.0 if there was none."""
         return self.audio.ear.loud_until_s
 
+    @property
+    def owes_transcript(self) -> bool:
+        """Return whether speech was heard, or the end announced, and the answer to it has not come."""
+        if self._current is not None and self._current.live:
+            return self._finishing or self._current.clock.owes or self._held.is_held
+        return self._finishing or self.audio.ear.speech_until_s > self.audio.final_s
+
     async def send_audio(self, data: bytes) -> None:
         """Send samples, or pieces of a container. Raise what `SessionAudio.add` raises, but no provider's failure."""
         if (pending := self.send_audio_or_pending(data)) is not None:

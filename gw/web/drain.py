@@ -1,7 +1,10 @@
 """Stopping without cutting anybody off: one object that every connection consults.
 
-`begin()` is called once, by the handler of the stop signal. From then on idle connections are closed, answers carry
-`connection: close`, and no write may wait for its client past the drain's end. `halt()` ends the waiting writes now.
+    running ──announce()──▶ leaving ──begin()──▶ draining ──halt()──▶ halted
+
+    leaving    `/ready` is 503 and answers carry `connection: close`, so that load balancers go elsewhere; all is still accepted
+    draining   idle connections and WebSockets without a running turn are closed; no write waits past the drain's end
+    halted     waiting writes end now
 """
 
 from __future__ import annotations
@@ -9,14 +12,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from typing import Protocol
 
 import trio
+
+
+class DrainedSocket(Protocol):
+    """A WebSocket of a client, as the drain sees it."""
+
+    @property
+    def has_turn(self) -> bool:
+        """Return whether somebody waits for an answer on it."""
+
+    async def close_for_drain(self) -> None: ...
 
 
 class Drain:
     """Not thread-safe. Owned by the server; shared by all of its connections."""
 
     def __init__(self) -> None:
+        self.leaving = False
         self.draining = False
         self.deadline = inf  # on trio's clock; infinite until `begin`
         self.in_flight = 0  # requests and sessions of the data plane now running
@@ -25,15 +40,20 @@ class Drain:
 
         A scope is removed before it is cancelled, so that its owner sees that no request may begin under it.
         """
+        self.sockets: set[DrainedSocket] = set()
         self._writes: set[trio.CancelScope] = set()
         self._at_begin: list[Callable[[], None]] = []
         self._started = trio.Event()
         self._all_done = trio.lowlevel.ParkingLot()
 
+    def announce(self) -> None:
+        """Say that the gateway will stop, and go on as before."""
+        self.leaving = True
+
     def begin(self, within_s: float = inf) -> None:
         """Stop taking work; what runs may go on for `within_s` seconds. A second call can only shorten that."""
         self.deadline = min(self.deadline, trio.current_time() + within_s)
-        self.draining = True
+        self.leaving = self.draining = True
         self._started.set()
         while self._at_begin:
             self._at_begin.pop()()

@@ -57,6 +57,10 @@ _WITHOUT_BODY = (b"GET", b"HEAD")
 log = structlog.get_logger("gw.web")
 
 
+_LAST_REQUEST_S = 1.0  # for the request of a client that connected in the moment in which the drain began
+_LOOK_S = 0.05  # between two looks at the turns of WebSockets, while the gateway drains
+
+
 def log_crash(event: str, error: BaseException, **facts: object) -> None:
     """Log where it failed, without the exception's text: that may quote a request."""
     log.error(event, exc_type=_type_names(error), traceback="".join(_frames(error)), **facts)
@@ -130,6 +134,17 @@ class HttpServer:
                 del idle[cancel_scope]
                 cancel_scope.cancel()
             await trio.sleep_until(wake)
+
+    async def close_sockets(self) -> None:
+        """Once the drain has begun, close each WebSocket as soon as no turn runs on it; runs until cancelled."""
+        sockets = self.drain.sockets
+        await self.drain.wait_begun()
+        async with trio.open_nursery() as nursery:
+            while True:
+                for socket in [socket for socket in sockets if not socket.has_turn]:
+                    sockets.discard(socket)
+                    nursery.start_soon(socket.close_for_drain)
+                await trio.sleep(_LOOK_S)
 
     def admit(self, hosted: HostedApp) -> ASGIApp:
         """Return the app, or in its place a refusal while too much is in flight."""
@@ -222,7 +237,11 @@ class _RequestLoop:
     async def _idle(self) -> None:
         """Wait until a byte arrives, the client leaves, the time is over or the drain begins."""
         connection, drain, cancel_scope = self._connection, self._server.drain, self.cancel_scope
-        if drain.draining or connection.left:
+        if connection.left or (drain.draining and not self._first):
+            return
+        if drain.draining:  # its client connected before the listener closed, and sends its request now
+            with trio.move_on_after(_LAST_REQUEST_S):
+                await connection.wait()
             return
         drain.idle[cancel_scope] = trio.current_time() + self._server.limits.idle_s
         try:
@@ -313,11 +332,13 @@ class _RequestLoop:
             return self.clean
         crash: Exception | None = None
         server.drain.enter()
+        server.drain.sockets.add(session)
         try:
             await session.run(server.admit(hosted))
         except Exception as error:
             crash = error
         finally:
+            server.drain.sockets.discard(session)
             server.drain.leave()
         if crash and not (connection.left or connection.dead):
             log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)

@@ -223,7 +223,7 @@ class ServerExchange:
         status = self._start["status"]
         headers = self._start.get("headers", ())
         parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status, self._date.line()]
-        keep = self.head.keep and not self._connection.drain.draining and self._body_is_cheap()
+        keep = self.head.keep and not self._connection.drain.leaving and self._body_is_cheap()
         length: int | None = None
         breaks = 3
         for name, value in headers:

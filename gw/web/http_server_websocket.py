@@ -3,8 +3,9 @@
 The Connection's reader feeds the session (within the poller's callback where there is one), so pings are answered and a close
 is noticed while the app is busy elsewhere; it pauses while UNREAD_BYTES of messages wait for the app.
 
-How it ends: the client's close frame → the app receives `websocket.disconnect` and has LEAVE_S before it is cancelled;
-client gone without one → cancelled at once; app returns → close 1000, raises → 1011; cancelled from outside → 1012.
+How it ends: a drain without a turn → 1001, then as if the client had closed; the client's close frame → the app
+receives `websocket.disconnect` and has LEAVE_S before it is cancelled; client gone without one → cancelled at once;
+app returns → close 1000, raises → 1011; cancelled from outside → 1012.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import trio
 from websockets.datastructures import Headers
@@ -58,6 +60,8 @@ class ServerWebSocket(WsSession):
         self._denial: Message | None = None
         self._denial_body = b""
         self._denied = False
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Set by the app: returns whether somebody waits for an answer."""
         self._delivering = False  # the reader waits for what `take` has left to wait for
 
     def handshake(self) -> Refused | None:
@@ -209,6 +213,18 @@ class ServerWebSocket(WsSession):
         if close is not None and self._disconnect is None:
             self._end(int(close.code), close.reason)
             self._cancel_scope.deadline = min(self._cancel_scope.deadline, trio.current_time() + LEAVE_S)
+
+    @property
+    def has_turn(self) -> bool:
+        return not self._accepted or self.is_busy()
+
+    async def close_for_drain(self) -> None:
+        """Close with 1001, and let the app end as if the client had left."""
+        with trio.move_on_after(CLOSE_S), suppress(OSError):
+            await self.send_close(1001, "the gateway is restarting")
+        if self._disconnect is None:
+            self._end(1001, "")
+        self._cancel_scope.deadline = min(self._cancel_scope.deadline, trio.current_time() + LEAVE_S)
 
     def _client_left(self) -> None:
         if self.is_open:

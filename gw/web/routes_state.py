@@ -68,7 +68,7 @@ def health(request: Request) -> GatewayHealth:
 
 def ready(request: Request) -> Reply:
     """Say whether new work should be sent here, and if not, why."""
-    store, draining = request.gateway.store, request.plane.drain.draining
+    store, draining = request.gateway.store, request.plane.drain.leaving
     checks = ReadyChecks(records="ok" if store.accepting and not store.degraded else "degraded", draining=draining)
     status: ReadyState = "draining" if draining else "ready" if store.accepting else "not_ready"
     return json_reply(Ready(status=status, checks=checks), 200 if status == "ready" else 503)

@@ -51,14 +51,18 @@ GATEWAY = Origin.parse("http://gateway.test")
 
 def hosted(app: ASGIApp, serve: Serve | None = None) -> Handler:
     """A host for FakeNet that serves `app`."""
-    mounted = HostedApp(app=app, counted=True, websockets=True)
-    limits, max_body_bytes = connection.ServerLimits(idle_s=3_600), (serve or Serve()).max_body_bytes
-    server = HttpServer(lambda method, path: mounted, Drain(), limits=limits, max_body_bytes=max_body_bytes)
+    server = http_server(app, serve)
 
     async def run(stream: trio.abc.Stream) -> None:
         await server.run_connection(StreamTransport(stream))
 
     return run
+
+
+def http_server(app: ASGIApp, serve: Serve | None = None) -> HttpServer:
+    mounted = HostedApp(app=app, counted=True, websockets=True)
+    limits, max_body_bytes = connection.ServerLimits(idle_s=3_600), (serve or Serve()).max_body_bytes
+    return HttpServer(lambda method, path: mounted, Drain(), limits=limits, max_body_bytes=max_body_bytes)
 
 
 class ResettingTransport(Transport):
@@ -193,6 +197,7 @@ class Plane:
     kept: Kept
     net: FaultyNet
     client: Pool
+    drain: Drain
 
     def open(self, path: str, body: bytes, content_type: str = "application/json", **headers: str) -> Any:
         """Send a POST; `async with` gives the response. Leaving it early is a client that leaves."""
@@ -268,8 +273,14 @@ async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = 
             nursery.start_soon(gateway.background.run)
             nursery.start_soon(gateway.relay.in_flight.keeper.run)
             await trio.testing.wait_all_tasks_blocked()  # the keeper hedges requests once it runs
-            front.hosts["gateway.test", 80] = hosted(app, gateway.settings.serve)
-            plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front))
+            server = http_server(app, gateway.settings.serve)
+            nursery.start_soon(server.close_sockets)
+
+            async def front_door(stream: trio.abc.Stream) -> None:
+                await server.run_connection(StreamTransport(stream))
+
+            front.hosts["gateway.test", 80] = front_door
+            plane = Plane(gateway=gateway, kept=kept, net=net, client=Pool(connect=front), drain=server.drain)
             yield plane
             await plane.check_nothing_left()
             assert (front.open, front.live) == (0, 0)

@@ -15,7 +15,7 @@ from tests.fakes.answers import as_json
 def request(*, degraded="", accepting=True, draining=False, problems=()) -> Request:
     store = SimpleNamespace(degraded=degraded, accepting=accepting)
     gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, problems=list(problems))
-    plane = SimpleNamespace(gateway=gateway, drain=SimpleNamespace(draining=draining))
+    plane = SimpleNamespace(gateway=gateway, drain=SimpleNamespace(leaving=draining))
     return Request(plane, TABLE.find("/health")[0]["GET"], {})
 
 
