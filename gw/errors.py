@@ -35,6 +35,7 @@
         ├── UpstreamCut             connection ended in the middle of an answer
         ├── UpstreamSlow            the first or next event came too late
         ├── PluginMissing (ModuleNotFoundError)     the engine is not installed here
+        ├── OutOfDescriptors        the gateway's own limit of open files
         └── CandidateSkipped        not called at all: breaker open, missing ability, no key
 
 A message never holds a key, a prompt, a transcript or a vendor's raw body.
@@ -295,6 +296,17 @@ class ProviderUnreachable(ProviderError, ConnectionError, code="provider_unreach
     """No connection, or it broke before an answer began, for `cause` ("" if unknown)."""
 
     cause: Unreached = ""
+
+
+class OutOfDescriptors(ProviderError, status=503, code="overloaded", outcome="overloaded", retryable=False):
+    """This process has no file descriptor left for a connection. No other candidate could be called either."""
+
+    detail: str = "the gateway has no file descriptor left for a connection; see docs/operations.md, Limits"
+    retry_after_s: float = 1.0
+
+    @property
+    def message(self) -> str:
+        return self.detail
 
 
 class StaleConnection(ProviderUnreachable, outcome="stale_connection"):

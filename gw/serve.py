@@ -36,12 +36,14 @@ from gw.telemetry.log import Redactor, setup_logging
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.app import make_dispatch
+from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 
 _SWITCH_S = 0.001
 """The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
 
 PER_STREAM = 2  # the caller's connection and the vendor's
+_FEWEST_STREAMS = 8
 OTHERS = 200  # listeners, database, idle connections, uploads on disk, dashboards
 _YOUNG_OBJECTS = 20_000
 """Allocations minus deallocations before the collector examines the young objects. Requests free theirs by reference count;
@@ -80,17 +82,29 @@ def run(
     gc.enable()
     redactor = setup_logging()
     redactor.learn(_secrets(settings))
-    _allow_streams(settings.serve.max_in_flight)
-    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up)
+    descriptors = _allow_streams(settings.serve.max_in_flight)
+    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors)
     return 0
 
 
-def _allow_streams(max_in_flight: int) -> None:
-    """Raise the limit of file descriptors to two a stream; log now what the kernel would refuse in the busiest hour."""
+def _allow_streams(max_in_flight: int) -> int:
+    """Raise the limit of file descriptors to two a stream, as far as it goes, and return it."""
     wanted = descriptors_needed(max_in_flight)
     allowed = ensure_descriptors(wanted)
     if allowed < wanted:
-        _log.warning("few_file_descriptors", allowed=allowed, wanted=wanted, max_in_flight=max_in_flight)
+        streams = streams_possible(allowed)
+        _log.warning("few_file_descriptors", allowed=allowed, wanted=wanted, max_in_flight=max_in_flight, in_flight_now=streams)
+    return allowed
+
+
+def streams_possible(descriptors: int) -> int:
+    """Return how many streams fit: more would be accepted and then have no descriptor for their vendor."""
+    return max(_FEWEST_STREAMS, (descriptors - OTHERS) // PER_STREAM)
+
+
+def connections_possible(descriptors: int) -> int:
+    """Return how many connections of callers, idle ones included, leave a descriptor for the vendor of each stream."""
+    return max(2 * _FEWEST_STREAMS, descriptors - OTHERS // 2 - streams_possible(descriptors))
 
 
 def descriptors_needed(streams: int) -> int:
@@ -121,7 +135,7 @@ def _secrets(settings: Settings) -> list[Secret]:
 
 async def _main(
     settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
-    reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool],
+    reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool], descriptors: int,
 ) -> None:  # fmt: skip
     async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
         drain = Drain()
@@ -130,7 +144,7 @@ async def _main(
                 _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope
             )
             await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up)
-            urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope)
+            urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope, descriptors)
             gateway.store.set_address(urls[0])
             if settings.mcp.enabled:
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
@@ -142,18 +156,25 @@ async def _main(
 
 
 async def serve(
-    gateway: Gateway, drain: Drain, stop: trio.CancelScope, *,
+    gateway: Gateway, drain: Drain, stop: trio.CancelScope, descriptors: int | None = None, *,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
-    """Serve both planes on one port; return (and cancel `stop`) when a drain has ended the last connection."""
-    plane = DataPlane(gateway)
+    """Serve both planes on one port; return (and cancel `stop`) when a drain has ended the last connection.
+
+    `descriptors`: limit of this process, which bounds connections and streams; None = not known.
+    """
+    plane, config, limits = DataPlane(gateway), gateway.settings.serve, ServerLimits()
+    if descriptors is not None:
+        config = attrs.evolve(config, max_in_flight=min(config.max_in_flight, streams_possible(descriptors)))
+        limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
     gateway.background.occupancy = drain
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
         await listener.serve(
             dispatch=make_dispatch(gateway, plane, plane.serves, drain),
-            config=gateway.settings.serve,
+            config=config,
             drain=drain,
+            limits=limits,
             max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(),  # a reload may change it
             task_status=task_status,
         )

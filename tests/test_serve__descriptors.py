@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gw.serve import descriptors_needed, ensure_descriptors
+from gw.serve import connections_possible, descriptors_needed, ensure_descriptors, streams_possible
 
 
 @pytest.fixture
@@ -37,3 +37,11 @@ def test_the_hard_limit_is_the_end():
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "300\n"
+
+
+def test_no_more_is_accepted_than_can_be_served():
+    assert (streams_possible(4_200), connections_possible(4_200)) == (2_000, 2_100)
+    assert (streams_possible(300), connections_possible(300)) == (50, 150)
+    assert (streams_possible(64), connections_possible(64)) == (8, 16)
+    for descriptors in (256, 300, 1_024, 4_200, 70_000):
+        assert streams_possible(descriptors) + connections_possible(descriptors) < descriptors

@@ -117,7 +117,7 @@ def body_of(error: GwError, request_id: str) -> bytes:
 
 
 def headers_of(error: GwError) -> Headers:
-    limits = (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded)
+    limits = (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded, errors.OutOfDescriptors)
     retry_after = error.retry_after_s if isinstance(error, limits) else None
     status = status_of(error)
     if retry_after is None and status == 503:

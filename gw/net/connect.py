@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from gw.net.tcp import CAUSES, ConnectFailed, TcpStream, Transport
+from gw.net.tcp import CAUSES, EXHAUSTED, ConnectFailed, TcpStream, Transport, require_descriptor
 from gw.net.tls import client_context, start_tls
 from gw.types.address import is_never_called, is_public, is_refused, split_address
 
@@ -62,7 +62,8 @@ Connect = Callable[[Origin], Awaitable[Transport]]
 async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None) -> Transport:
     """Connect to the first address of `origin` that answers, with TLS for https. Nagle's algorithm is off.
 
-    Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed). No deadline of its own.
+    Raises ConnectFailed (no such name, nobody listens, TLS, an address that is never allowed), OSError when this process can
+    open no socket. No deadline of its own.
     """
     addresses = await _resolve(origin.host, origin.port)
     failure = ConnectFailed(f"cannot resolve {origin.host}: no address", "name")
@@ -77,6 +78,8 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
         try:
             transport = await _connect(family, address)
         except OSError as error:
+            if error.errno in EXHAUSTED:
+                raise
             text = f"{error.strerror or 'cannot connect'} ({origin.host}:{origin.port})"
             failure = ConnectFailed(text, CAUSES.get(error.errno or 0, "lost"))
             continue
@@ -98,6 +101,7 @@ async def _resolve(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     try:
         resolved = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
+        require_descriptor()  # else the lookup fails as if the name did not exist
         raise ConnectFailed(f"cannot resolve {host}: {error.strerror or 'name lookup failed'}", "name") from error
     except UnicodeError:
         raise ConnectFailed(f"cannot resolve {host}: not a host name", "name") from None

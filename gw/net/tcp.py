@@ -8,6 +8,7 @@ with a yield to other tasks now and then, so that a fast sender starves nobody.
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 from abc import abstractmethod
@@ -17,7 +18,7 @@ from typing import Final
 
 import trio
 
-from gw.errors import ProviderUnreachable, Unreached
+from gw.errors import OutOfDescriptors, ProviderError, ProviderUnreachable, Unreached
 from gw.net import poller
 from gw.types.pending import Pending
 
@@ -31,6 +32,9 @@ READS_BEFORE_YIELD: Final = 32
 
 LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 """Raised by a transport whose connection is gone."""
+
+EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+"""No socket can be opened, for lack of descriptors or memory here."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
@@ -99,6 +103,11 @@ class Transport(trio.abc.Stream):
         return await poller.each_by_task(self.receive_some, take)
 
 
+def require_descriptor() -> None:
+    """Raise OSError if this process can open no file, before something is blamed that needs one."""
+    os.close(os.open(os.devnull, os.O_RDONLY))
+
+
 def describe(error: BaseException) -> str:
     """Say why a connection failed, without addresses of code or vendor bytes."""
     if isinstance(error, ConnectFailed):
@@ -111,8 +120,10 @@ def describe(error: BaseException) -> str:
     return "connection lost"
 
 
-def unreachable(provider: str, error: BaseException) -> ProviderUnreachable:
-    """Return the provider error of a failed connection."""
+def unreachable(provider: str, error: BaseException) -> ProviderError:
+    """Return the provider error of a failed connection. That this process can open no socket is no fault of the provider's."""
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        return OutOfDescriptors(provider=provider)
     cause = error.cause if isinstance(error, ConnectFailed) else CAUSES.get(getattr(error, "errno", None) or 0, "lost")
     return ProviderUnreachable(provider=provider, detail=describe(error), cause=cause)
 

@@ -14,13 +14,14 @@ from functools import cache
 
 import trio
 
-from gw.net.tcp import LOST, READ_BYTES, Address, ConnectFailed, TcpStream, Transport, describe
+from gw.net.tcp import LOST, READ_BYTES, Address, ConnectFailed, TcpStream, Transport, describe, require_descriptor
 from gw.types.pending import READY, Pending
 
 
 @cache
 def client_context() -> ssl.SSLContext:
     """Return the system's trust store; TLS 1.2 and up; HTTP/1.1 only. Read once: it takes some milliseconds."""
+    require_descriptor()  # a context without the trust store would be kept
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from gw.config.settings import BreakerSettings
 from gw.errors import (
     CandidateSkipped,
+    OutOfDescriptors,
     PluginMissing,
     ProviderError,
     ProviderFailed,
@@ -121,7 +122,7 @@ class Gate:
         self.shared.in_flight -= 1
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
-        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing)):
+        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing, OutOfDescriptors)):
             own.abandoned()
             shared.abandoned()
         elif error is None or _is_alive(error):

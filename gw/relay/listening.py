@@ -118,8 +118,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     @property
     def owes_transcript(self) -> bool:
         """Return whether speech was heard, or the end announced, and the answer to it has not come."""
-        if self._current is not None and self._current.live:
-            return self._finishing or self._current.clock.owes or self._held.is_held
+        if (attempt := self._current) is not None and attempt.live:
+            return self._finishing or attempt.clock.owes or self._held.is_held
         return self._finishing or self.audio.ear.speech_until_s > self.audio.final_s
 
     async def send_audio(self, data: bytes) -> None:
@@ -201,8 +201,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             if (pending := self._send(b"", samples, self._noticed())) is not None:
                 await pending
         self._finishing = True
-        if self._current is not None and self._current.live:
-            self._current.clock.finish(trio.current_time())
+        if (attempt := self._current) is not None and attempt.live:
+            attempt.clock.finish(trio.current_time())
         await self._forward(lambda session: session.finish())
 
     # ------------------------------------------------------------------ the providers' side
@@ -211,8 +211,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return self.audio.can_move
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ListenSession]:
-        call = offered(spec.listen, account)
-        language = self.request.language or model.default_language
+        call, language = offered(spec.listen, account), self.request.language or model.default_language
         try:
             source = self.audio.source_for(spec)
             fmt = format_for(source, spec)
@@ -236,9 +235,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if not attempt.as_container:
             attempt.start(self.audio, again=len(self.attempts) > 1)
             attempt.join = WordJoin(self._doubtful) if self._doubtful else None
-            if attempt.attempt.lost_s:
-                lost = {"request_id": self.meter.id, "model": attempt.call.model.id, "seconds": attempt.attempt.lost_s}
-                _log.warning("replay_lost_speech", **lost)
+            if lost_s := attempt.attempt.lost_s:
+                _log.warning("replay_lost_speech", request_id=self.meter.id, model=attempt.call.model.id, seconds=lost_s)
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
@@ -291,14 +289,11 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         end_s = final.words[-1].end_s if final.words else final.end_s
         late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
         speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s)).with_addons(call.addons)
+        cost = meter.cost_of(speech, call.model, call.provider, live=True)
         part = HeardSpeech(
-            request_id=meter.id,
-            model_id=call.model.id,
-            ended_at=now - late_s,
-            final_at=now,
-            audio_seconds=speech.audio_seconds,
-            cost_nusd=meter.cost_of(speech, call.model, call.provider, live=True).nusd,
-        )
+            request_id=meter.id, model_id=call.model.id, ended_at=now - late_s, final_at=now,
+            audio_seconds=speech.audio_seconds, cost_nusd=cost.nusd,
+        )  # fmt: skip
         self._turns.transcript(meter.place, final.text, now, part)
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
@@ -359,8 +354,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if self._caller_is_slow or attempt.session is None:
             return None
         clock = attempt.clock
-        if now - attempt.sending_since >= self._silence_s:
-            return self._slow(attempt, now - attempt.sending_since, "takes no more audio")
+        if (stuck_s := now - attempt.sending_since) >= self._silence_s:
+            return self._slow(attempt, stuck_s, "takes no more audio")
         if (owed := clock.overdue(now, self._quiet_s)) is None:
             return None
         return self._slow(attempt, now - clock.event_at, owed)
@@ -376,7 +371,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         unanswered_s = attempt.forgiven_s + attempt.clock.speech_s
         agreed = before is not None and before.was_silent and not attempt.has_text and not attempt.forgiven_s
         last = not self.order.can_follow(attempt.call.model, self._served_s(attempt))
-        if not agreed and (not last or unanswered_s >= GIVE_UP_S):
+        if not (agreed or (last and unanswered_s < GIVE_UP_S)):
             return False
         if agreed and before is not None:
             before.call.gate.withdraw_failure()

@@ -11,13 +11,14 @@ import errno
 import socket
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 
 import structlog
 import trio
 
 from gw.config.settings import Serve
 from gw.net import poller
-from gw.net.tcp import LOST, TcpStream
+from gw.net.tcp import EXHAUSTED, LOST, TcpStream
 from gw.net.tls import TlsStream
 from gw.telemetry.clock import Clock
 from gw.web import http_errors
@@ -31,7 +32,6 @@ PAUSE_S = 0.1  # between attempts while the process is out of file descriptors o
 KEEPALIVE_S = 60  # TCP probes begin after this silence, so that a vanished peer does not hold a session for ever
 CLOSE_S = 1.0  # for a TLS goodbye
 
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _UNAVAILABLE = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
 
 log = structlog.get_logger("gw.web")
@@ -59,6 +59,7 @@ async def serve(
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.close_idle)
+            nursery.start_soon(server.close_sockets)
             if polled is not None:
                 nursery.start_soon(polled.run)
             task_status.started([_url(listener, tls=context is not None) for listener in listeners])
@@ -86,7 +87,13 @@ class Listener:
                 await self._server.drain.wait_begun()
                 accepting.cancel_scope.cancel()
             for listener in listeners:
+                self._accept_waiting(listener, connections)  # the kernel has answered them: closing would reset them
                 listener.close()
+
+    def _accept_waiting(self, listener: socket.socket, connections: trio.Nursery) -> None:
+        with suppress(OSError):
+            while True:
+                connections.start_soon(self._connection, listener.accept()[0])
 
     async def _accept(self, listener: socket.socket, connections: trio.Nursery) -> None:
         """Accept until cancelled: any error of `accept` concerns one connection or passes."""
@@ -99,7 +106,7 @@ class Listener:
                 except BlockingIOError:
                     break
                 except OSError as error:
-                    if error.errno not in _EXHAUSTED:
+                    if error.errno not in EXHAUSTED:
                         continue  # that client has already left
                     if not exhausted:
                         log.error("accept_paused", errno=errno.errorcode[error.errno])
