@@ -30,10 +30,11 @@ from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.store.store import Store, open_readonly, open_store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
+from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
 from gw.types.secret import Secret
 
-HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held"]
+HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held", "log_not_written"]
 
 _MAX_ENDED_SESSIONS = 10_000  # when full, the session that was logged out first is forgotten
 
@@ -61,6 +62,8 @@ class Gateway:
     version: str = __version__
     started: float = attrs.field(init=False, factory=trio.current_time)
     """On trio's clock, which nobody sets."""
+    log_lines: LogLines | None = attrs.field(init=False, default=None)
+    """The log, where this process writes its own."""
     failed_reload: str = attrs.field(init=False, default="")
     """Why the last reload changed nothing; empty = it did, or there was none."""
     background: Background = attrs.field(init=False, factory=Background)
@@ -83,6 +86,7 @@ class Gateway:
             ("records_not_stored", self.store.degraded),
             ("reload_failed", self.failed_reload),
             ("retention_held", self.store.retention_held),
+            ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
         return [name for name, present in found if present]
 

@@ -13,10 +13,12 @@ open_gateway
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -33,6 +35,7 @@ from gw.relay.in_flight import InFlight
 from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
+from gw.telemetry.log_lines import LogLines
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.app import make_dispatch
@@ -68,7 +71,7 @@ def run(
     settings: Settings, *, on_ready: Callable[[ServeInfo], None], reread: Callable[[], Settings] | None = None,
     sample_history: bool = False, hung_up: Callable[[], bool] = lambda: False,
 ) -> int:  # fmt: skip
-    """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called once it listens.
+    """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called in a thread once it listens.
 
     At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply, also when `hung_up` says that one came
     before. With `sample_history` made-up records
@@ -80,10 +83,11 @@ def run(
     gc.freeze()  # modules and settings live as long as the process: no need to examine them again
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.enable()
-    redactor = setup_logging()
+    lines = LogLines(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process runs
+    redactor = setup_logging(stream=lines)
     redactor.learn(_secrets(settings))
     descriptors = _allow_streams(settings.serve.max_in_flight)
-    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors)
+    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines)
     return 0
 
 
@@ -136,9 +140,11 @@ def _secrets(settings: Settings) -> list[Secret]:
 async def _main(
     settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
     reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool], descriptors: int,
+    lines: LogLines,
 ) -> None:  # fmt: skip
     async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
         drain = Drain()
+        gateway.log_lines = lines
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
                 _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope
@@ -150,9 +156,16 @@ async def _main(
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
                 mcp = await trio.to_thread.run_sync(import_module, "gw.mcp.run")
                 await nursery.start(mcp.serve_beside, gateway, settings.mcp_token)
-            on_ready(ServeInfo(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path))
+            ready = ServeInfo(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path)
+            nursery.start_soon(_say_ready, on_ready, ready)
             if sample_history:
                 nursery.start_soon(load_sample_history, gateway)
+
+
+async def _say_ready(on_ready: Callable[[ServeInfo], None], ready: ServeInfo) -> None:
+    """Call `on_ready` in a thread: it prints, and whoever should read that may be stuck or gone."""
+    with suppress(OSError):
+        await trio.to_thread.run_sync(on_ready, ready, abandon_on_cancel=True)
 
 
 async def serve(

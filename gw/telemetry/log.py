@@ -6,17 +6,19 @@ become text. Tracebacks never show local variables.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import msgspec
 import structlog
 
 from gw.errors import ConfigError, Problem
+from gw.telemetry.log_lines import LogLines
 from gw.types.printable import escaped
 from gw.types.secret import Secret
 
@@ -43,7 +45,7 @@ _HEX_KEY = re.compile(r"\b[0-9a-fA-F]{32,}\b")
 _DEPTH = 6  # levels of nesting; deeper values are shown as text
 
 
-def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = None) -> Redactor:
+def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | LogLines | None = None) -> Redactor:
     """Route all logging of the process to `stream` (stderr) and return the redactor, which can `learn` secrets.
 
     `GW_LOG_LEVEL`: debug, info (default), warning, error. `GW_LOG_FORMAT`: json or text; default text on a terminal,
@@ -67,7 +69,7 @@ def setup_logging(env: Mapping[str, str] | None = None, stream: TextIO | None = 
             _json_line if style == "json" else to_text,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", stream)),
         cache_logger_on_first_use=False,  # loggers made at import time must follow a later call of this function
     )
     _stop_forwarding()
@@ -118,7 +120,10 @@ def _redaction(redactor: Redactor) -> Callable[[Any, str, _Event], _Event]:
 
 def _json_line(_logger: Any, _method: str, event: _Event) -> str:
     first = {name: event[name] for name in ("timestamp", "level", "event") if name in event}
-    return msgspec.json.encode(first | dict(event)).decode()
+    try:
+        return msgspec.json.encode(first | dict(event)).decode()
+    except (TypeError, ValueError):  # half a surrogate pair, from a client's JSON, is not UTF-8
+        return json.dumps(first | dict(event), default=str)
 
 
 class _Forward(logging.Handler):

@@ -90,6 +90,7 @@ class MetricFacts:
     store_degraded: bool = False
     reload_failed: bool = False
     retention_held: bool = False
+    log_lines_dropped: int = 0
     records_set_aside: int = 0
     records_dropped: int = 0
 
@@ -235,6 +236,8 @@ class Metrics:
         text = "Records that are in the log only: set_aside could not be written, dropped found journal and queue full."
         lost: list[_Sample] = [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)]
         yield _family("gw_records_lost", "counter", text, lost)
+        text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
+        yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
 
     def _latency_families(self) -> Iterator[Metric]:
         by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]

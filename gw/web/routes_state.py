@@ -101,6 +101,7 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         records_dropped=gateway.store.counters.dropped,
         store_degraded=bool(gateway.store.degraded),
         reload_failed=bool(gateway.failed_reload),
+        log_lines_dropped=gateway.log_lines.dropped if gateway.log_lines is not None else 0,
         retention_held=bool(gateway.store.retention_held),
     )
 
