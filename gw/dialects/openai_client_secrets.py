@@ -76,8 +76,15 @@ async def refuse_call(exchange: HttpExchange) -> None:
     raise NotOffered(what=what)
 
 
+async def refuse_beta(exchange: HttpExchange) -> None:
+    """Refuse a token for realtime sessions as they were in their beta, whose events the socket does not speak."""
+    raise NotOffered(what="sessions of the realtime beta are not offered: make a secret by POST /v1/realtime/client_secrets")
+
+
 ROUTES: Routes = {
     ("POST", "/v1/realtime/client_secrets"): create,
+    ("POST", "/v1/realtime/sessions"): refuse_beta,
+    ("POST", "/v1/realtime/transcription_sessions"): refuse_beta,
     ("POST", "/v1/realtime/calls"): refuse_call,
     **{("POST", f"/v1/realtime/calls/{{call_id}}/{action}"): refuse_call for action in ("accept", "hangup", "refer", "reject")},
 }

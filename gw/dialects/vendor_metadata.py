@@ -1,7 +1,8 @@
 """Vendors' endpoints beside speech and chat: lists of models and voices, a plan's remaining quota, short-lived tokens.
 
 The voices are the aliases of the configuration and the default voices of its models: names that any text-to-speech request
-may use. The gateway's budgets are in dollars, so quotas that vendors count in characters have no limit here.
+may use. A voice that is not in the list is nevertheless found where its vendor speaks, since a text-to-speech request may name it.
+The gateway's budgets are in dollars, so quotas that vendors count in characters have no limit here.
 """
 
 from __future__ import annotations
@@ -75,13 +76,20 @@ def _count(text: str | None, default: int, most: int, param: str) -> int:
     return int(text)
 
 
-def _path_voice(exchange: HttpExchange) -> ListedVoice:
-    """Return the voice in the path. Raises UnknownVoice."""
+def _path_voice(exchange: HttpExchange, vendor: str) -> ListedVoice:
+    """Return the voice in the path: one of the list, or any where this vendor speaks, which knows more voices than the list has.
+
+    Raises UnknownVoice.
+    """
     name = exchange.scope["path_params"]["voice"]
-    voice = next((voice for voice in voices_of(exchange.gateway.current.catalog) if voice.id == name), None)
-    if voice is None:
+    catalog = exchange.gateway.current.catalog
+    voice = next((voice for voice in voices_of(catalog) if voice.id == name), None)
+    if voice is not None:
+        return voice
+    speakers = [m.id for m in catalog.by_modality["tts"].values() if catalog.providers[m.provider].type == vendor]
+    if not speakers:
         raise UnknownVoice(what=f"no voice is called {name!r} here", param="voice_id")
-    return voice
+    return ListedVoice(id=name, models=tuple(speakers), language=None)
 
 
 def _matching_voices(exchange: HttpExchange, search: str) -> list[ListedVoice]:
@@ -206,7 +214,7 @@ def _json(answer_of: Callable[[HttpExchange], object]) -> Handler:
 ELEVENLABS: Routes = {
     ("GET", "/v1/voices"): _json(lambda exchange: {"voices": list(map(_elevenlabs_voice, _matching_voices(exchange, "")))}),
     ("GET", "/v2/voices"): _json(_elevenlabs_page),
-    ("GET", "/v1/voices/{voice}"): _json(lambda exchange: _elevenlabs_voice(_path_voice(exchange))),
+    ("GET", "/v1/voices/{voice}"): _json(lambda exchange: _elevenlabs_voice(_path_voice(exchange, "elevenlabs"))),
     ("GET", "/v1/user/subscription"): _json(lambda exchange: _SUBSCRIPTION),
     ("POST", "/v1/single-use-token/{type}"): _json(
         lambda exchange: {"token": _grant(exchange, _SINGLE_USE_S, single_use=True)}
@@ -214,7 +222,7 @@ ELEVENLABS: Routes = {
 }
 CARTESIA: Routes = {
     ("GET", "/voices"): _json(_cartesia_page),
-    ("GET", "/voices/{voice}"): _json(lambda exchange: _cartesia_voice(_path_voice(exchange))),
+    ("GET", "/voices/{voice}"): _json(lambda exchange: _cartesia_voice(_path_voice(exchange, "cartesia"))),
     ("POST", "/access-token"): cartesia_token,
 }
 _STATUS = _json(lambda exchange: {"ok": True, "version": exchange.gateway.version})

@@ -40,7 +40,8 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "openai": ProviderType("cloud", ("stt", "llm", "tts")),
     "anthropic": ProviderType("cloud", ("llm",)),
     "groq": ProviderType("cloud", ("stt", "llm", "tts"), names_with_slash=True),
-    "deepgram": ProviderType("cloud", ("stt", "tts")),
+    # Its API reference of /v1/speak: the default of `model`. For /v1/listen none was seen.
+    "deepgram": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "aura-asteria-en"}),
     "cartesia": ProviderType("cloud", ("stt", "tts")),
     # Its API reference of text to speech: the default of `model_id`.
     "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}),

@@ -32,7 +32,7 @@ def test_what_is_not_served_is_openais_404_or_501(demo):
                 getattr(client, method)(path, cast_to=object)
             error = caught.value
             kind = (error.status_code, error.type, error.code)
-            if path.startswith("/realtime/calls"):
+            if path.startswith(("/realtime/calls", "/realtime/sessions", "/realtime/transcription_sessions")):
                 assert kind == (501, "server_error", "not_implemented"), (method, path)
                 assert "client_secrets" in error.message
             else:

@@ -48,6 +48,15 @@ async def test_elevenlabs_voices(running, root):
     assert (none.status, none.json["detail"]["status"]) == (404, "voice_not_found")
 
 
+@pytest.mark.parametrize(("vendor", "path", "id_"), [("elevenlabs", "/v1/voices/", "voice_id"), ("cartesia", "/voices/", "id")])
+async def test_a_voice_that_its_vendor_may_know_is_found(tmp_path, vendor, path, id_):
+    model = {"elevenlabs": "eleven_v3", "cartesia": "sonic-3"}[vendor]
+    config = f"providers: {{{vendor}: {{api_key: k, base_url: 'http://127.0.0.1:1'}}}}\nmodels: {{tts: [{vendor}/{model}]}}\n"
+    async with open_running(tmp_path, config) as running:
+        answer = await running.get(path + "IRHApOXLvnW57QJPQH2P")
+        assert (answer.status, answer.json[id_]) == (200, "IRHApOXLvnW57QJPQH2P")
+
+
 async def test_pages_of_voices(running):
     first = (await running.get("/v2/voices?page_size=3", xi_api_key=KEY)).json
     assert [voice["voice_id"] for voice in first["voices"]] == VOICES[:3]

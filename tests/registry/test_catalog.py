@@ -133,6 +133,9 @@ def test_no_model_named_means_the_vendor_of_the_protocol_first():
     resolve = catalog(listed[0], providers=providers, chains={"tts": ("sim/tone",)}).resolve
     assert resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "elevenlabs/eleven_multilingual_v2"
     assert catalog(listed[0], chains=chain).resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "sim/tone"
+    deepgram = Provider(id="deepgram", type="deepgram", location="cloud", api_key=KEY)
+    resolve = catalog(listed[0], providers={"sim": sim, "deepgram": deepgram}, chains={"tts": ("sim/tone",)}).resolve
+    assert resolve("", "tts", PLAIN, dialect_provider="deepgram").id == "deepgram/aura-asteria-en"
 
 
 def test_unknown_names_suggest_what_is_near():
