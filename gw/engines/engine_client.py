@@ -11,15 +11,19 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from typing import Final, Protocol
 
+import structlog
 import trio
 
 from gw.engines.process import EngineBroken, OwnedProcess, process_of, require
 from gw.wire import wyoming
 from gw.wire.wyoming import Message
 
+_log = structlog.get_logger("gw.engines")
 MESSAGES: Final = 64  # messages that wait for a request that does not read; when full, the engine waits too
 WRITE_S: Final = 5.0
 """An engine reads at all times. One that does not for this long has hung, with half a message in its pipe."""
+ABORTED_S: Final = 60.0
+"""For an engine to end an aborted request: it looks between two pieces of its work. One that does not has hung."""
 _ENDS = (wyoming.FinalTranscript, wyoming.AudioStop, wyoming.ErrorMessage)
 
 
@@ -54,6 +58,7 @@ class EngineProcess(OwnedProcess):
         self._writing = trio.Lock()
         self._stdin: trio.abc.SendStream | None = None
         self._current: EngineRequest | None = None
+        self._aborted = trio.Event()
 
     @asynccontextmanager
     async def request(self, provider: str) -> AsyncIterator[EngineRequest]:
@@ -73,6 +78,8 @@ class EngineProcess(OwnedProcess):
             elif self._current is request:
                 with trio.CancelScope(shield=True):
                     await self.write(request, (wyoming.Abort(),))
+                request.aborted_at = trio.current_time()
+                self._aborted.set()
 
     async def write(self, request: EngineRequest, messages: Sequence[Message]) -> bool:
         """Write all of `messages`; return False if the engine has ended.
@@ -106,9 +113,26 @@ class EngineProcess(OwnedProcess):
         self._stdin = process.stdin
         assert process.stdout is not None
         decoder = wyoming.WyomingDecoder(lambda detail: EngineBroken(f"its engine sent an invalid message: {detail}"))
-        async for data in process.stdout:
-            for message in decoder.feed(bytes(data)):
-                await self._receive(message)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._end_if_hung)
+            async for data in process.stdout:
+                for message in decoder.feed(bytes(data)):
+                    await self._receive(message)
+            nursery.cancel_scope.cancel()
+
+    async def _end_if_hung(self) -> None:
+        """End the process when it does not end an aborted request: the requests that wait for it get another."""
+        while True:
+            await self._aborted.wait()
+            self._aborted = trio.Event()
+            request = self._current
+            if request is None or request.aborted_at is None:
+                continue
+            await trio.sleep_until(request.aborted_at + ABORTED_S)
+            if self._current is request:
+                _log.warning("engine_hung", engine=self._command[2])
+                self._end("its engine no longer answers")
+                return
 
     async def _receive(self, message: Message) -> None:
         if not self.ready.is_set():
@@ -132,6 +156,7 @@ class EngineRequest:
 
     def __init__(self, engine: EngineProcess, provider: str) -> None:
         self.sent = False  # something has been sent
+        self.aborted_at: float | None = None  # on trio's clock
         self._engine = engine
         self._provider = provider
         self.to_reader, self.messages = trio.open_memory_channel[Message](MESSAGES)

@@ -11,15 +11,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+import structlog
 import trio
 
 from gw.engines.process import OwnedProcess, process_of, require
 from gw.net.connect import Origin, connect_tcp
 from gw.net.tcp import LOST
 
+_log = structlog.get_logger("gw.engines")
 NEEDS = ("piper", "flask")
 EXTRA = "piper"
 _RETRY_S: Final = 0.1
+PROBE_EVERY_S: Final = 10.0
+PROBE_S: Final = 10.0  # for the first byte of an answer; Flask answers in other threads while one speaks
+PROBES: Final = 2  # left unanswered one after the other: the server has hung
+_PROBE: Final = b"GET /voices HTTP/1.0\r\n\r\n"
 _HOST = "127.0.0.1"
 
 
@@ -32,7 +38,7 @@ class Server(OwnedProcess):
         super().__init__([sys.executable, "-m", "gw.engines.supervise", *command, *port])
 
     async def _use(self, process: trio.Process) -> None:
-        """Become ready once the server accepts connections: it loads the voice before it listens."""
+        """Become ready once the server accepts connections: it loads the voice before it listens. End it when it has hung."""
         origin = Origin(scheme="http", host=_HOST, port=self.port)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._until_exit, process, nursery.cancel_scope)
@@ -44,6 +50,29 @@ class Server(OwnedProcess):
                 else:
                     transport.abort()
                     self.ready.set()
+            unanswered = 0
+            while unanswered < PROBES:
+                await trio.sleep(PROBE_EVERY_S)
+                unanswered = 0 if await self._answers(origin) else unanswered + 1
+            self.fault = "its server no longer answers"
+            _log.warning("engine_hung", engine="piper")
+            nursery.cancel_scope.cancel()
+
+    async def _answers(self, origin: Origin) -> bool:
+        with trio.move_on_after(PROBE_S):
+            try:
+                transport = await connect_tcp(origin)
+                try:
+                    await transport.send_all(_PROBE)
+                    answered = False
+                    while await transport.receive_some():  # to its end, or the server logs a reset
+                        answered = True
+                    return answered
+                finally:
+                    transport.abort()
+            except LOST:
+                return False
+        return False
 
     async def _until_exit(self, process: trio.Process, scope: trio.CancelScope) -> None:
         code = await process.wait()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from types import SimpleNamespace
 
 import pytest
 import trio
 
-from gw.engines import faster_whisper
+from gw.engines import engine_client, faster_whisper
 from gw.engines.engine_client import engine_process, engine_request
 from gw.errors import PluginMissing, ProviderFailed
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wyoming
+from tests.fakes.processes import children
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("libraries")]
 
@@ -91,6 +94,21 @@ async def test_an_aborted_request_does_not_spoil_the_next(model):
         with trio.move_on_after(0.01):
             await transcribe(process, "|".join("abcdefghij"))
         assert (await transcribe(process, "y"))[-1].text == "y"
+
+
+async def test_an_engine_that_hangs_is_started_again(model, monkeypatch):
+    monkeypatch.setattr(engine_client, "ABORTED_S", 0.3)
+    process = engine(model("slow"))
+    with trio.fail_after(20):
+        async with process.request("p") as request:
+            await request.send(wyoming.Transcribe(), wyoming.AudioStart(rate=16_000))
+            [pid] = children(os.getpid(), "gw.engines.faster_whisper")
+            os.kill(pid, signal.SIGSTOP)
+            await request.send(wyoming.AudioStop())
+        with pytest.raises(ProviderFailed, match="no longer answers"):
+            await transcribe(process, "x")
+        again = engine(model("slow"))
+        assert (await transcribe(again, "y"))[-1].text == "y"
 
 
 async def test_an_invalid_model(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -34,3 +35,14 @@ def test_its_server_gets_no_secret():
         names = set(guard.stderr.readline().decode().split())
     assert "MKL_NUM_THREADS" in names
     assert not {"GW_SECRET", "OPENAI_API_KEY", "HF_TOKEN"} & names
+
+
+def test_its_server_dies_with_it():
+    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(60)"
+    pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([*GUARD, sys.executable, "-c", server], **pipes) as guard:
+        assert guard.stderr.readline() == b"begun\n"
+        began = time.monotonic()
+        guard.kill()
+        assert guard.stderr.read() == b""  # to its end, which comes when the server has ended, too
+        assert time.monotonic() - began < 10
