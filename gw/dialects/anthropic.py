@@ -46,7 +46,7 @@ def _beta(exchange: HttpExchange) -> bytes:
 
 
 async def messages(exchange: HttpExchange) -> None:
-    request = parse_request(await exchange.body(), _beta(exchange))
+    request = await exchange.decoded(partial(parse_request, beta=_beta(exchange)))
 
     def encoder(answer: ChatAnswer) -> MessagesEncoder:
         return MessagesEncoder(
@@ -58,7 +58,7 @@ async def messages(exchange: HttpExchange) -> None:
 
 
 async def count_tokens(exchange: HttpExchange) -> None:
-    request = anthropic_count_tokens.parse_request(await exchange.body(), _beta(exchange))
+    request = await exchange.decoded(partial(anthropic_count_tokens.parse_request, beta=_beta(exchange)))
     await answer_document(exchange, request)
 
 

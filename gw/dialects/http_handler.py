@@ -36,6 +36,7 @@ JSON = b"application/json"
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
+T = TypeVar("T")
 Opening: TypeAlias = AbstractAsyncContextManager[Response[S, E]]
 NewEncode: TypeAlias = Callable[[Response[S, E]], Callable[[list[E]], bytes]]
 """Returns the encoder of an answer's events."""
@@ -76,6 +77,10 @@ class HttpExchange(msgspec.Struct, eq=False):
     def body(self) -> Awaitable[bytes]:
         """Read the body. Raises TooLarge."""
         return request_io.read_body(self.receive)
+
+    async def decoded(self, decode: Callable[[bytes], T]) -> T:
+        """Read and decode the body, a large one in a thread. Raises TooLarge and what `decode` raises."""
+        return await self.gateway.relay.in_flight.large.decode(decode, await self.body())
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]

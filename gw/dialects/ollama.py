@@ -32,7 +32,7 @@ COMPATIBLE = Dialect(name="ollama")
 
 
 async def chat(exchange: HttpExchange) -> None:
-    await answer_chat(exchange, parse_request(await exchange.body()), _encoder, _LINES)
+    await answer_chat(exchange, await exchange.decoded(parse_request), _encoder, _LINES)
 
 
 def _encoder(answer: ChatAnswer) -> OllamaEncoder:
@@ -44,7 +44,7 @@ def _stamp(timestamp: float) -> str:
 
 
 async def generate(exchange: HttpExchange) -> None:
-    request, model, done_reason = parse_generate(await exchange.body())
+    request, model, done_reason = await exchange.decoded(parse_generate)
     if request is not None:
         await answer_chat(exchange, request, _generate_encoder, _LINES, passes_raw=False)
         return
@@ -58,7 +58,7 @@ def _generate_encoder(answer: ChatAnswer) -> GenerateEncoder:
 
 
 async def embed(exchange: HttpExchange, *, older: bool = False) -> None:
-    request = parse_embed(await exchange.body(), older=older)
+    request = await exchange.decoded(partial(parse_embed, older=older))
     await answer_document(exchange, request, lambda body, answer: encode_embeddings(body, answer.call.model.name, older=older))
 
 

@@ -27,7 +27,7 @@ _GROQ_PATHS = "/openai/"
 
 
 async def chat_completions(exchange: HttpExchange) -> None:
-    request = parse_request(await exchange.body())
+    request = await exchange.decoded(parse_request)
     if deployment := _deployment(exchange):
         request = msgspec.structs.replace(request, model=deployment)
 
@@ -41,15 +41,17 @@ async def chat_completions(exchange: HttpExchange) -> None:
 
 
 async def embeddings(exchange: HttpExchange) -> None:
-    await http_handler.answer_document(exchange, parse_embeddings(await exchange.body(), _deployment(exchange)))
+    request = await exchange.decoded(partial(parse_embeddings, model=_deployment(exchange)))
+    await http_handler.answer_document(exchange, request)
 
 
 async def moderations(exchange: HttpExchange) -> None:
-    await http_handler.answer_document(exchange, parse_moderation(await exchange.body(), _deployment(exchange)))
+    request = await exchange.decoded(partial(parse_moderation, model=_deployment(exchange)))
+    await http_handler.answer_document(exchange, request)
 
 
 async def speech(exchange: HttpExchange) -> None:
-    request = openai_audio.parse_speech(await exchange.body())
+    request = await exchange.decoded(openai_audio.parse_speech)
     if deployment := _deployment(exchange):
         request = attrs.evolve(request, model=deployment)
     if not request.want_events:

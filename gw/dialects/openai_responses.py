@@ -102,7 +102,7 @@ class StoredResponses:
 async def _create(responses: StoredResponses, exchange: HttpExchange) -> None:
     caller = exchange.caller
     earlier: Callable[[str], tuple[Item, ...] | None] = partial(responses.conversation, caller.project)
-    request = parse_request(await exchange.body(), earlier, missing=responses.where)
+    request = await exchange.decoded(partial(parse_request, earlier=earlier, missing=responses.where))
     stores = responses.on and request.store
     encoder = ResponsesEncoder(
         id="resp_" + caller.request_id, created_at=int(exchange.gateway.clock.now()), model=request.model,

@@ -128,17 +128,17 @@ class Pool:
     @property
     def in_use(self) -> dict[str, int]:
         """Return the number of connections that carry a call now, by origin (`https://host`)."""
-        return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port, _), s in self._sites.items() if s.in_use}
+        return {f"{scheme}://{host}:{port}": s.in_use for (scheme, host, port, _), s in tuple(self._sites.items()) if s.in_use}
 
     @property
     def idle(self) -> int:
         """Return the number of idle connections."""
-        return sum(len(site.idle) for site in self._sites.values())
+        return sum(len(site.idle) for site in tuple(self._sites.values()))
 
     async def aclose(self) -> None:
         """Close the idle connections; those in use close when their calls end."""
         self._closed = True
-        for site in self._sites.values():
+        for site in tuple(self._sites.values()):
             self._drop_idle(site)
         await trio.lowlevel.checkpoint()
 
@@ -195,7 +195,7 @@ class Pool:
     def _drop_expired(self) -> None:
         """Close connections that were idle too long, also of origins that are no longer called."""
         limit = trio.current_time() - IDLE_MAX_S
-        for site in self._sites.values():
+        for site in tuple(self._sites.values()):
             while site.idle and site.idle[0][1] < limit:
                 site.idle.popleft()[0].abort()
 

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import trio
 
+from gw.relay.large_requests import LargeRequests
+
 
 class _Expiring(Protocol):
     def expire(self) -> None: ...
@@ -51,6 +53,7 @@ class InFlight:
         self.requests = 0
         self.keeper = DeadlineKeeper()
         self.scopes: set[trio.CancelScope] = set()  # cancel scopes of the attempts that cannot be aborted
+        self.large = LargeRequests()
         self.stopping = False
 
     def stop(self) -> None:

@@ -45,6 +45,7 @@ from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
 from gw.relay.dial_order import served_s
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
+from gw.relay.large_requests import TranslatedCall, is_large
 from gw.relay.listening import ListeningSession
 from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.request import AnsweredRequest
@@ -173,7 +174,8 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
         call, request = offered(spec.chat, account), self._request
         if request.only_native is not None and not spec.takes_natively(request):
             raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=request.only_native.what)
-        return partial(call, request, account)
+        build = partial(call, request, account)
+        return partial(TranslatedCall, self.in_flight.large, build) if is_large(request.fields.values()) else build
 
     def refused_answer(self, refusal: OpenAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
         return replace(refusal, events=usage_counters.refusal_answer(refusal.events))

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from inspect import isawaitable
+from typing import Final
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
@@ -19,7 +21,7 @@ import trio
 from gw.dialects import unrouted
 from gw.dialects.auth import request_id
 from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
-from gw.errors import GwError, RequestError
+from gw.errors import GwError, RequestError, TooLarge
 from gw.types.asgi import Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import authorize
@@ -27,6 +29,7 @@ from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_a
 from gw.web.route import ControlPlane, Request, Route, RouteTable
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PUBLIC_BODY_BYTES: Final = 65_536  # of a login
 ReadBody = Callable[[], Awaitable[bytes]]
 
 
@@ -122,9 +125,13 @@ class Router:
 
 
 async def _receive_body(request: Request, read_body: ReadBody) -> None:
-    """Read the body that the route needs; a POST without one must have an empty body. Raises RequestError."""
+    """Read the body that the route needs; a POST without one must have an empty body. Raises RequestError and TooLarge."""
     if request.route.body is not None:
-        request.body = parse_body(request, await read_body())
+        body = await read_body()
+        if request.route.right == "public" and len(body) > PUBLIC_BODY_BYTES:
+            what = f"the body of a request without a credential may have at most {PUBLIC_BODY_BYTES} bytes"
+            raise TooLarge(what=what, limit_bytes=PUBLIC_BODY_BYTES)
+        request.body = await request.gateway.relay.in_flight.large.decode(partial(parse_body, request), body)
     elif request.route.method == "POST":
         refuse_body(request, await read_body())
 
