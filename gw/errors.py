@@ -233,6 +233,10 @@ class Overloaded(DescribedError, status=503, code="overloaded"):
     retry_after_s: float = 1.0
 
 
+class TooManyAtOnce(Overloaded, status=429, code="rate_limited"):
+    """The project has as many requests at once as it may, and none ended while this one waited."""
+
+
 class BudgetReserved(Overloaded, status=503, code="budget_reserved"):
     """The requests in flight may use up what is left of a budget; when they end, there may be some left."""
 
@@ -422,7 +426,7 @@ class CandidateSkipped(ProviderError, outcome="skipped"):
 
     @property
     def status(self) -> int:  # type: ignore[override]  # depends on the reason
-        return 503 if self.passing else 502
+        return 429 if self.reason == "busy" else 503 if self.passing else 502
 
 
 @attrs.frozen(kw_only=True)
@@ -436,7 +440,7 @@ class Failure:
 class AllCandidatesFailed(GwError, code="upstream_failed"):
     """Every candidate failed.
 
-    The status is 429 if all were rate limits, 503 if all were that or busy, 504 if all were too slow, else 502.
+    The status is 429 if all were at a limit, 503 if all were that or their breakers open, 504 if all were too slow, else 502.
     """
 
     model: str
@@ -445,7 +449,7 @@ class AllCandidatesFailed(GwError, code="upstream_failed"):
     @property
     def status(self) -> int:  # type: ignore[override]  # depends on the failures
         errors = [failure.error for failure in self.failures]
-        if errors and all(isinstance(error, RateLimitError) for error in errors):
+        if errors and all(error.status == 429 for error in errors):
             return 429
         if errors and all(error.status == 504 for error in errors):
             return 504
@@ -480,7 +484,7 @@ def last_word(failures: Sequence[Failure]) -> ProviderError | None:
 
 
 def _passes(error: ProviderError) -> bool:
-    return isinstance(error, RateLimitError) or error.status == 503
+    return error.status in (429, 503)
 
 
 @contextmanager

@@ -34,7 +34,8 @@ def _is_vendors_answer(error: GwError) -> TypeGuard[errors.ProviderRejected | er
 def code_of(error: GwError) -> str:
     if _is_vendors_answer(error) and error.upstream_code:
         return error.upstream_code
-    return "rate_limited" if isinstance(error, errors.AllCandidatesFailed) and error.status == 429 else error.code
+    at_limit = isinstance(error, (errors.AllCandidatesFailed, errors.CandidateSkipped)) and error.status == 429
+    return "rate_limited" if at_limit else error.code
 
 
 def facts_of(error: GwError) -> dict[str, object]:
@@ -120,7 +121,7 @@ def headers_of(error: GwError) -> Headers:
     limits = (errors.RateLimitError, errors.AllCandidatesFailed, errors.Overloaded, errors.OutOfDescriptors)
     retry_after = error.retry_after_s if isinstance(error, limits) else None
     status = status_of(error)
-    if retry_after is None and status == 503:
+    if retry_after is None and (status == 503 or (status == 429 and isinstance(error, errors.CandidateSkipped))):
         retry_after = 1.0
     headers: Headers = [] if retry_after is None else [(b"retry-after", b"%d" % max(1, math.ceil(retry_after)))]
     if status == 402 or (status >= 500 and not _may_pass(error)):

@@ -26,7 +26,7 @@ import trio
 from gw.dialects import error_bodies
 from gw.dialects.auth import credential, identify, request_id
 from gw.dialects.request_io import Headers
-from gw.errors import AllCandidatesFailed, AuthError, GwError, Overloaded, RateLimitError, Stopping
+from gw.errors import AuthError, GwError, OutOfDescriptors, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
 from gw.types.asgi import Message, Receive, Scope, Send
 from gw.types.ids import Caller
@@ -41,9 +41,7 @@ def close_code_of(error: GwError) -> int:
     """Return 1013 for "try again later", 1012 while restarting, 1008 for a caller or request at fault, 1011 for a failure here."""
     if isinstance(error, Stopping):
         return 1012
-    if isinstance(error, (RateLimitError, Overloaded)) or (
-        isinstance(error, AllCandidatesFailed) and error_bodies.status_of(error) == 429
-    ):
+    if isinstance(error, (RateLimitError, Overloaded, OutOfDescriptors)) or error_bodies.status_of(error) == 429:
         return 1013
     return 1008 if error_bodies.status_of(error) < 500 else 1011
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 import structlog
+import trio
 
-from gw.errors import BudgetExceededError, BudgetReserved, Overloaded, StoreUnavailable
+from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
@@ -15,6 +16,9 @@ from gw.types.ids import Modality
 from gw.types.llm import Ability
 from gw.types.speech_settings import RequestSettings
 from gw.types.usage import NANO, Usage
+
+PLACE_S = 1.0
+"""A burst that is over in a moment is not refused; who waits longer for a place is better told to come again."""
 
 
 class Reservation(msgspec.Struct, eq=False):
@@ -44,6 +48,7 @@ class Ledger:
         self._estimated = dict(estimated_today or {})
         self._reserved: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
+        self._waiting: dict[str, trio.lowlevel.ParkingLot] = {}
 
     @property
     def day(self) -> int:
@@ -77,6 +82,17 @@ class Ledger:
         """Return the number of requests that hold a reservation."""
         return self._in_flight.get(project, 0)
 
+    async def wait_for_place(self, project: str, most: int) -> None:
+        """Wait, for PLACE_S at most, until fewer than `most` requests of the project run. Those that wait take turns."""
+        with trio.move_on_after(PLACE_S):
+            while self.in_flight(project) >= most:
+                waiting = self._waiting.setdefault(project, trio.lowlevel.ParkingLot())
+                try:
+                    await waiting.park()
+                finally:
+                    if not waiting:
+                        self._waiting.pop(project, None)
+
     def reserve(self, project: str, nusd: int) -> Reservation:
         self._roll()
         self._in_flight[project] = self._in_flight.get(project, 0) + 1
@@ -88,6 +104,8 @@ class Ledger:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
         project = reservation.project
         self._in_flight[project] -= 1
+        if self._waiting and (waiting := self._waiting.get(project)) is not None:
+            waiting.unpark()
         if reservation.nusd:
             left = self._reserved[project] - reservation.nusd
             if left:
@@ -128,11 +146,11 @@ def admit(
 ) -> Reservation:
     """Reserve the estimate.
 
-    Raise Overloaded where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
+    Raise TooManyAtOnce where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
     only reservations fill the budget, or StoreUnavailable while no record can be written, as `on_full_disk` says.
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= project.max_concurrent:
-        raise Overloaded(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
+        raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
     if on_full_disk == "refuse" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")
     if not project.daily_budget_nusd:

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import trio
 
 from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, ProviderError, UnknownProviderError
@@ -26,6 +27,7 @@ from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality
+from gw.types.pending import Pending
 
 _MOST_ENDPOINTS = 4_000
 
@@ -184,6 +186,16 @@ class CandidatePlanner:
             accounting.ledger, candidates.project, estimate,
             store_accepts=accounting.records.accepting, on_full_disk=self._on_full_disk,
         )
+
+    def place(self, candidates: Candidates) -> Pending:
+        """Return the wait of a request whose project, or whose only provider, has as many at once as it may; else None."""
+        project, models, ledger = candidates.project, candidates.models, self.accounting.ledger
+        if (most := project.max_concurrent) is not None and ledger.in_flight(project.id) >= most:
+            return ledger.wait_for_place(project.id, most)
+        if len(models) == 1 and (provider := candidates.catalog.provider(models[0].provider)).max_concurrent is not None:
+            owner = project.id if provider.id in project.provider_keys else ""
+            return self._limits.gate(provider, models[0], trio.current_time(), owner=owner).place()
+        return None
 
     def endpoint(self, candidates: Candidates, model: Model) -> tuple[Provider, ProviderSpec, Account]:
         """Return where a candidate is. Raise ProviderError if it cannot be called."""

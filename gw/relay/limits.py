@@ -5,13 +5,15 @@ What is counted where:
     provider (one key)            token bucket, concurrency; a breaker for a wrong key, no credit, a host that is not reached
     candidate (one model of it)   a breaker for everything else that fails, and Retry-After: one model's limit is not another's
 
-A fault of the caller's request counts nowhere. Plain objects, no tasks: nothing here waits. An empty bucket or an open
-breaker means the next candidate.
+A fault of the caller's request counts nowhere. Plain objects, no tasks. An empty bucket or an open breaker means the next
+candidate; only a request without another one waits, and only for a place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+
+import trio
 
 from gw.config.settings import BreakerSettings
 from gw.errors import (
@@ -29,6 +31,8 @@ from gw.errors import (
 from gw.policy.breaker import Breaker, BreakerState, GateView, gate_name
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Model, Provider
+from gw.relay.admission import PLACE_S
+from gw.types.pending import Pending
 
 _LONGEST_RETRY_AFTER_S = 120.0
 """Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
@@ -41,6 +45,7 @@ class ProviderGate:
     def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
         self.provider = provider
         self.in_flight = 0
+        self.waiting = trio.lowlevel.ParkingLot()  # requests that have no other candidate
         self.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
         self.models: dict[str, Gate] = {}
         self.reset_health(breaker)
@@ -96,6 +101,16 @@ class Gate:
     def in_flight(self) -> int:
         return self.shared.in_flight
 
+    def place(self) -> Pending:
+        """Return the wait for a place, of PLACE_S at most; None if there is one."""
+        most = self.shared.provider.max_concurrent
+        return None if most is None or self.shared.in_flight < most else self._wait_for_place(most)
+
+    async def _wait_for_place(self, most: int) -> None:
+        with trio.move_on_after(PLACE_S):
+            while self.shared.in_flight >= most:
+                await self.shared.waiting.park()
+
     def enter(self, now: float) -> None:
         """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over."""
         shared, provider = self.shared, self.shared.provider
@@ -120,6 +135,8 @@ class Gate:
         """Release the place. `answered`: content came. A call without content or error was cancelled."""
         own, shared = self.breaker, self.shared.breaker
         self.shared.in_flight -= 1
+        if self.shared.waiting:
+            self.shared.waiting.unpark()
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
         if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing, OutOfDescriptors)):

@@ -127,6 +127,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self.in_flight.requests += 1
         try:
             with one_error():
+                if (place := self.planner.place(self.candidates)) is not None:
+                    await place
                 self.planner.admit(self.meter, self.spec, self.candidates)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:

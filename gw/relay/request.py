@@ -60,6 +60,8 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         models, meter = self.candidates.models, self.meter
         self.in_flight.requests += 1
         try:
+            if (place := self.planner.place(self.candidates)) is not None:
+                await place
             self.planner.admit(meter, self.spec, self.candidates)
             opened = await self._first_ready(models)
         except BaseException as error:

@@ -33,7 +33,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     description: str = ""
     daily_budget_nusd: Annotated[int, "USD per UTC day; 0 = no budget"] = 0
     budget_action: Annotated[BudgetAction, "warn (default) or block"] = "warn"
-    max_concurrent: Annotated[Count | None, "concurrent requests; more are refused with 503. Default: unlimited"] = None
+    max_concurrent: Annotated[Count | None, "concurrent requests; more wait for a second, then get 429. Default: unlimited"] = None
     default_stack: str = ""
     tags: tuple[str, ...] = ()
     accent: Annotated[str, "colour in the dashboard; default: derived from the id"] = ""

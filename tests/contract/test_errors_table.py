@@ -23,10 +23,10 @@ from gw.errors import (
     DatabaseLocked,
     GwError,
     KeyDecryptError,
-    Overloaded,
     PluginMissing,
     ProviderUnreachable,
     RateLimitError,
+    TooManyAtOnce,
     UnknownModelError,
     UnknownProviderError,
 )
@@ -147,22 +147,22 @@ async def test_rate_limit_of_the_provider(tmp_path):
             assert (answer.status, answer.headers["x-gw-model"]) == (200, "sim/echo")
 
 
-async def test_more_at_once_than_a_project_may(tmp_path):
-    text = YAML.replace("sim: {}", "sim: {latency_ms: 200}").replace("shop: {", "shop: {max_concurrent: 1, ")
-    async with open_running(tmp_path, text) as running, trio.open_nursery() as nursery:
+async def test_more_at_once_than_a_project_may(tmp_path, autojump_clock):
+    text = YAML.replace("sim: {}", "sim: {latency_ms: 800}").replace("shop: {", "shop: {max_concurrent: 1, ")
+    async with open_running(tmp_path, text) as running:
         answers = []
 
         async def chat(project: str) -> None:
             body = {"model": "sim/echo", **CHAT}
             answers.append((project, await running.ask("POST", "/v1/chat/completions", body, x_gw_project=project)))
 
-        for project in ("shop", "shop", "default"):
-            nursery.start_soon(chat, project)
-        while len(answers) < 3:
-            await trio.testing.wait_all_tasks_blocked(0.01)
-        assert sorted((project, answer.status) for project, answer in answers) == [("default", 200), ("shop", 200), ("shop", 503)]
-        refused = next(answer for _, answer in answers if answer.status == 503)
-        facts = checked(refused, 503, Overloaded, "overloaded")
+        async with trio.open_nursery() as nursery:
+            for project in ("shop", "shop", "shop", "default"):
+                nursery.start_soon(chat, project)
+        statuses = sorted((project, answer.status) for project, answer in answers)
+        assert statuses == [("default", 200), ("shop", 200), ("shop", 200), ("shop", 429)]  # one waited, one too long
+        refused = next(answer for _, answer in answers if answer.status == 429)
+        facts = checked(refused, 429, TooManyAtOnce, "rate_limited")
         assert "'shop'" in facts["message"]
         assert int(refused.headers["retry-after"]) >= 1
         await chat("shop")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from gw.errors import BudgetExceededError, BudgetReserved, Overloaded, StoreUnavailable
+from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.relay.admission import Ledger, admit
 from gw.types.entities import Project
 
@@ -67,9 +67,9 @@ def test_a_blocking_budget_needs_a_store():
 def test_a_project_has_so_many_requests_at_once_and_no_more():
     book, busy = ledger(), Project(id="shop", max_concurrent=2)
     held = [admit(book, busy, nusd, store_accepts=True) for nusd in (0, 5)]
-    with pytest.raises(Overloaded) as caught:
+    with pytest.raises(TooManyAtOnce) as caught:
         admit(book, busy, 0, store_accepts=True)
-    assert (caught.value.status, caught.value.code) == (503, "overloaded")
+    assert (caught.value.status, caught.value.code) == (429, "rate_limited")
     assert "'shop'" in caught.value.message
     admit(book, Project(id="other", max_concurrent=2), 0, store_accepts=True)
     book.settle(held[0], 3)
