@@ -38,9 +38,9 @@ Exit codes:
 | code | meaning |
 |---|---|
 | 0 | done |
-| 1 | failed (`gw init --diff`: the files differ) |
+| 1 | failed, as when another instance holds the database (`gw init --diff`: the files differ) |
 | 2 | wrong usage |
-| 3 | configuration invalid, or the database is held by another instance |
+| 3 | configuration invalid, or the database damaged, of another program or of a newer gw |
 | 4 | no or wrong credential |
 | 5 | a check failed |
 | 130 | interrupted |

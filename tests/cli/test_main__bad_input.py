@@ -125,7 +125,7 @@ BAD: list[tuple[int, str]] = [
     (USAGE, "reconcile --provider openai --provider-usage-file gw.yaml --threshold nan"),
     (USAGE, "db"),
     (FAILED, "db --db no.db stats"),
-    (FAILED, "db --db gw.yaml stats"),
+    (CONFIG, "db --db gw.yaml stats"),
     (FAILED, "init"),
     (USAGE, "mcp --transport smoke"),
     (USAGE, "mcp --port x"),
