@@ -52,6 +52,7 @@ _HTTP: tuple[tuple[Dialect, Routes, tuple[str, ...]], ...] = (
     (ollama.COMPATIBLE, {("POST", "/v1/chat/completions"): openai.chat_completions}, ("/ollama",)),
     (ollama.COMPATIBLE, vendor_metadata.MODELS, ("/ollama",)),
     (openai.DIALECT, vendor_metadata.MODELS, ("/livekit",)),
+    (openai.DIALECT, vendor_metadata.OPENAI_LIKE, (_ROOT, "/openai")),
     (anthropic.DIALECT, vendor_metadata.MODELS, ("/anthropic",)),
     (deepgram.DIALECT, vendor_metadata.MODELS, ("/deepgram",)),
     (deepgram.DIALECT, vendor_metadata.DEEPGRAM, (_ROOT, "/deepgram")),

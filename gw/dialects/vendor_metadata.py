@@ -237,6 +237,16 @@ def _models(exchange: HttpExchange) -> listings.ModelList:
     return listings.models(exchange.gateway.current.catalog, exchange.gateway.started_at, **query)
 
 
+def _speaking_models(exchange: HttpExchange) -> dict[str, Any]:
+    return {"models": [{"id": model} for model in exchange.gateway.current.catalog.by_modality["tts"]]}
+
+
+OPENAI_LIKE: Routes = {
+    ("GET", "/v1/audio/voices"): _json(lambda e: {"voices": [{"id": v.id, "name": v.id} for v in _matching_voices(e, "")]}),
+    ("GET", "/v1/audio/models"): _json(_speaking_models),
+}
+"""For the lists in Open WebUI's settings, which it reads from every speech server but OpenAI's: `get_available_voices` and
+`get_available_models` of its `routers/audio.py`. Kokoro's own server has the voices, too."""
 MODELS: Routes = {("GET", "/v1/models"): _json(_models)}
 MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -68,6 +68,8 @@ Reply: TypeAlias = TextReply | Refusal | ToolReply
 
 _tools = msgspec.json.Decoder(list[_Tool] | None)
 _choice = msgspec.json.Decoder(str | _Choice | None)
+_functions = msgspec.json.Decoder(list[_Function] | None)
+_named = msgspec.json.Decoder(str | _NamedFunction | None)
 
 
 def read_messages(request: ChatRequest) -> list[ChatMessage]:
@@ -86,7 +88,7 @@ def scripted(messages: Sequence[ChatMessage], fields: Mapping[str, msgspec.Raw],
     """Reply with a tool call if the user spoke last and tools are offered, with a tool's answer, or with a scripted line.
 
     `replies` come before the built-in ones; a key matches anywhere in the user's last message, in any case. Raises
-    ValueError when tools or tool_choice are not of OpenAI's shape.
+    ValueError when tools, tool_choice or their older form are not of OpenAI's shape.
     """
     last = messages[-1] if messages else None
     if last is not None and last.role == "tool":
@@ -134,14 +136,21 @@ def _last_user(messages: Sequence[ChatMessage]) -> str:
 
 
 def _chosen(fields: Mapping[str, msgspec.Raw]) -> _Function | None:
-    """Return the tool named by tool_choice, else the first; None without tools or with tool_choice "none"."""
-    if "tools" not in fields:
-        return None
-    functions = [tool.function for tool in _decode(_tools, "tools", fields["tools"]) or () if tool.function]
-    choice = _decode(_choice, "tool_choice", fields["tool_choice"]) if "tool_choice" in fields else None
+    """Return the tool named by tool_choice, else the first; None without tools or with tool_choice "none".
+
+    `functions` and `function_call` are the older form, which Home Assistant's extension still sends.
+    """
+    if "tools" in fields:
+        functions = [tool.function for tool in _decode(_tools, "tools", fields["tools"]) or () if tool.function]
+        choice = _decode(_choice, "tool_choice", fields["tool_choice"]) if "tool_choice" in fields else None
+        named = choice.function if isinstance(choice, _Choice) else None
+    else:
+        functions = list(_decode(_functions, "functions", fields["functions"]) or ()) if "functions" in fields else []
+        choice = _decode(_named, "function_call", fields["function_call"]) if "function_call" in fields else None
+        named = choice if isinstance(choice, _NamedFunction) else None
     if choice == "none" or not functions:
         return None
-    wanted = choice.function.name if isinstance(choice, _Choice) and choice.function else functions[0].name
+    wanted = named.name if named is not None else functions[0].name
     return next((f for f in functions if f.name == wanted), None)
 
 
