@@ -116,6 +116,19 @@ async def test_a_slow_head_is_given_up_after_its_deadline(autojump_clock):
         assert trio.current_time() - began == pytest.approx(10)
 
 
+async def test_a_head_on_a_kept_connection_has_the_same_deadline(autojump_clock):
+    async with open_host(echo, limits=ServerLimits(head_s=10, idle_s=75)) as host:
+        await host.client.send(request())
+        await host.client.response()
+        await trio.sleep(60)
+        began = trio.current_time()
+        for byte in request()[:5]:
+            await host.client.send(bytes([byte]))
+            await trio.sleep(1.9)
+        assert (await host.client.response()).status == 408
+        assert trio.current_time() - began == pytest.approx(10)
+
+
 async def test_a_new_connection_that_says_nothing_is_closed_silently(autojump_clock):
     async with open_host(echo, limits=ServerLimits(head_s=10)) as host:
         began = trio.current_time()
