@@ -106,7 +106,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """sdist and wheel; the wheel works in an environment of its own."""
+    """sdist and wheel; the wheel works in an environment of its own; the bill of materials of what it was tested with."""
     out = Path(session.create_tmp()).resolve()
     for old in out.glob("gw-*"):
         old.unlink()
@@ -118,6 +118,7 @@ def build(session: nox.Session) -> None:
         if needed not in held:
             session.error(f"{wheel.name} lacks {needed}")
     session.install(str(wheel), "--constraint", str(locked_versions(out)))
+    session.run("python", ".ci/sbom.py", str(out / "gw.cdx.json"))
     session.chdir(out)
     session.run("gw", "--version")
 
