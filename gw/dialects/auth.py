@@ -186,27 +186,28 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
     if bearer.single_use_id:
         gateway.credentials.use_up(bearer)
+    vendor, path_vendor = _vendors(dialect, scope["path"], headers, catalog)
     caller = Caller(
         project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
         request_id=request_id(gateway, scope), endpoint=scope["path"], dialect=dialect,
-        vendor=_vendor(dialect, scope["path"], headers, catalog),
+        vendor=vendor, path_vendor=path_vendor,
         fallback=fields.get(b"fallback", b"").lower() != b"off",
     )
     return caller, logged_in is None and bearer.expires_at is None
 
 
-def _vendor(dialect: str, path: str, headers: Headers, catalog: Catalog) -> str:
-    """Return the provider type whose API the caller was written for.
+def _vendors(dialect: str, path: str, headers: Headers, catalog: Catalog) -> tuple[str, str]:
+    """Return the provider type whose API the caller was written for, and another one that it may mean by a name, or "".
 
     OpenAI's protocol below `/openai/v1` is the address of Groq's API and of Azure's: Groq's own SDK says its name, and where no OpenAI
-    provider is configured, the others mean Groq as well.
+    provider is configured, the others mean Groq as well. Else the name decides: frameworks call Groq by other HTTP clients.
     """
     types = {provider.type for provider in catalog.providers.values()}
     if dialect != "openai" or not path.startswith("/openai/v1/") or "groq" not in types:
-        return dialect
+        return dialect, ""
     names_itself = any(name == b"user-agent" and b"groq/" in value.lower() for name, value in headers)
-    return "groq" if names_itself or "openai" not in types else dialect
+    return ("groq", "") if names_itself or "openai" not in types else (dialect, "groq")
 
 
 def _gw_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:

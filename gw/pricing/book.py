@@ -86,6 +86,10 @@ class PriceBook:
             provider_type, model_name, at_day=at_day, live=True
         )
 
+    def has(self, provider_type: str, model_name: str) -> bool:
+        """Return whether the table knows the model, whenever its price holds."""
+        return any(self._history((key, model_name)) for key in (provider_type, _key(provider_type, live=True)))
+
     def similar(self, provider_type: str, model_name: str) -> str:
         """Return the name with a price that is most like this one, which has none; "" if none is."""
         keys = {provider_type, _key(provider_type, live=True)}
@@ -93,15 +97,18 @@ class PriceBook:
         return next(iter(get_close_matches(model_name, names, n=1, cutoff=0.75)), "")
 
     def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
-        key = (provider_type, model_name)
+        history = self._history((provider_type, model_name))
+        index = bisect_right(history, at_day, key=_valid_from)
+        return history[index - 1] if index else None
+
+    def _history(self, key: tuple[str, str]) -> _History:
         try:
-            history = self._cache[key]
+            return self._cache[key]
         except KeyError:
             if len(self._cache) >= _CACHED_NAMES:
                 self._cache.clear()
-            history = self._cache[key] = self._search(provider_type, model_name)
-        index = bisect_right(history, at_day, key=_valid_from)
-        return history[index - 1] if index else None
+            history = self._cache[key] = self._search(*key)
+            return history
 
     def _search(self, provider_type: str, model_name: str) -> _History:
         for cut in range(len(model_name), 0, -1):

@@ -26,7 +26,7 @@ from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Accounting, Meter, price_of
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
-from gw.types.ids import Caller, Modality
+from gw.types.ids import Caller, Modality, split_model_id
 from gw.types.pending import Pending
 
 _MOST_ENDPOINTS = 4_000
@@ -153,11 +153,12 @@ class CandidatePlanner:
         catalog, modality = self.current.catalog, spec.modality
         if catalog is not self._catalog:
             self._catalog, self._cache = catalog, {}
-        key = (spec.requested, modality, caller.project, caller.vendor, caller.fallback)
+        vendor = self._vendor(spec.requested, caller) if caller.path_vendor else caller.vendor
+        key = (spec.requested, modality, caller.project, vendor, caller.fallback)
         candidates = self._cache.get(key)
         if candidates is None:
             project = catalog.project(caller.project)
-            model = catalog.resolve(spec.requested, modality, project, dialect_provider=caller.vendor)
+            model = catalog.resolve(spec.requested, modality, project, dialect_provider=vendor)
             candidates = Candidates(catalog, project, catalog.candidates(model, project, fallback=caller.fallback))
             if catalog.is_listed(model):
                 self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
@@ -168,6 +169,14 @@ class CandidatePlanner:
             voices = {model.id: voice for model, voice in named if voice and model is not first}
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices)
         return candidates
+
+    def _vendor(self, name: str, caller: Caller) -> str:
+        """Return which of the two vendors that have the caller's path is meant by a name: the one that alone has such names."""
+        book, maker = self.accounting.book, split_model_id(name)[0]
+        is_other = book.has(caller.path_vendor, name) and not book.has(caller.vendor, name)
+        if is_other or (maker and maker not in self.current.catalog.providers):
+            return caller.path_vendor
+        return caller.vendor
 
     def is_voice(self, project: Project) -> bool:
         """Return whether a project speaks or listens: it has, or its default stack would."""

@@ -58,6 +58,10 @@ BY_GROQS_SDK = "AsyncGroq/Python 1.7.0"
         (GROQ, BY_GROQS_SDK, "/openai/v1", "meta-llama/llama-4-scout-17b-16e-instruct", "groq"),
         (GROQ, BY_GROQS_SDK, "/openai/v1", "openai/gpt-oss-120b", "groq"),
         (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "gpt-4.1-nano", "openai"),
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "whisper-large-v3", "groq"),  # by the price lists only Groq has it
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "meta-llama/a-new-one", "groq"),
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "openai/gpt-oss-120b", "groq"),
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/v1", "meta-llama/a-new-one", None),
         (GROQ, BY_GROQS_SDK, "/v1", "gpt-4.1-nano", "openai"),
         (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "llama-3.1-8b-instant", "groq"),
         (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/v1", "llama-3.1-8b-instant", None),
