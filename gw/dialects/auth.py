@@ -203,6 +203,8 @@ def _vendors(dialect: str, path: str, headers: Headers, catalog: Catalog) -> tup
     OpenAI's protocol below `/openai/v1` is the address of Groq's API and of Azure's: Groq's own SDK says its name, and where no OpenAI
     provider is configured, the others mean Groq as well. Else the name decides: frameworks call Groq by other HTTP clients.
     """
+    if dialect == "openai" and path.startswith("/livekit/"):
+        return dialect, "livekit"
     types = {provider.type for provider in catalog.providers.values()}
     if dialect != "openai" or not path.startswith("/openai/v1/") or "groq" not in types:
         return dialect, ""

@@ -16,6 +16,7 @@ from gw.types.provider_types import PROVIDER_TYPES
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
+_RESELLER = "livekit"  # its inference has models of many vendors, by the names `<vendor>/<model>`
 _LONGEST_NAME = 128  # of a model that is not listed; the names of vendors are shorter
 
 
@@ -111,6 +112,8 @@ class Catalog:
 
     def _unlisted(self, name: str, modality: Modality, project: Project, dialect: str) -> Model | None:
         """Return the model of that name at the vendor whose protocol the caller speaks; None where it is not configured."""
+        if dialect == _RESELLER:
+            dialect, name = split_model_id(name)
         if not self.unlisted_models or not name or len(name) > _LONGEST_NAME or not name.isprintable():
             return None
         if "/" in name and not self._is_vendor_name(name, dialect):

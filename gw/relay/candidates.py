@@ -173,6 +173,8 @@ class CandidatePlanner:
     def _vendor(self, name: str, caller: Caller) -> str:
         """Return which of the two vendors that have the caller's path is meant by a name: the one that alone has such names."""
         book, maker = self.accounting.book, split_model_id(name)[0]
+        if caller.path_vendor == "livekit":
+            return caller.path_vendor if maker else caller.vendor
         is_other = book.has(caller.path_vendor, name) and not book.has(caller.vendor, name)
         if is_other or (maker and maker not in self.current.catalog.providers):
             return caller.path_vendor

@@ -35,7 +35,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     vendor: str = ""
     """Provider type whose API the caller was written for; a bare vendor model name means this vendor's first."""
     path_vendor: str = ""
-    """Another provider type whose API has the same path: names that only this vendor has mean this one."""
+    """Another provider type whose API has the same path: names that only this one has mean it."""
     fallback: bool = True
     """False for `X-GW-Fallback: off`: stop after the requested model."""
     candidates: tuple[str, ...] = ()

@@ -63,6 +63,9 @@ BY_GROQS_SDK = "AsyncGroq/Python 1.7.0"
         (GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "openai/gpt-oss-120b", "groq"),
         (GROQ, "AsyncOpenAI/Python 3.52.0", "/v1", "meta-llama/a-new-one", None),
         (GROQ, BY_GROQS_SDK, "/v1", "gpt-4.1-nano", "openai"),
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/livekit/v1", "openai/gpt-4.1-nano", "openai"),  # as LiveKit's inference names it
+        (GROQ, "AsyncOpenAI/Python 3.52.0", "/livekit/v1", "google/gemini-2.5-flash", None),
+        (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/livekit/v1", "openai/gpt-4.1-nano", None),
         (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/openai/v1", "llama-3.1-8b-instant", "groq"),
         (ONLY_GROQ, "AsyncOpenAI/Python 3.52.0", "/v1", "llama-3.1-8b-instant", None),
     ],
@@ -73,6 +76,7 @@ async def test_names_of_groqs_apps(tmp_path: Path, config: str, agent: str, path
         for vendor, fake in fakes.items():
             plane.net.hosts[f"{vendor}.test", 80] = hosted(fake)
         chat = await plane.post(f"{path}/chat/completions", CHAT.replace(b"gpt-4.1-nano", name.encode()), **{"User-Agent": agent})
+        name = name.removeprefix("openai/") if who == "openai" else name
         assert chat.headers.get("x-gw-model") == (f"{who}/{name}" if who else None)
         assert chat.status == (200 if who else 404)
         assert {vendor: [call.fields["model"] for call in fake.ledger] for vendor, fake in fakes.items()} == {
