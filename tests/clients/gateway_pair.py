@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -120,7 +120,7 @@ def spoken_text(pcm: bytes, rate: int) -> str:
 
 
 @contextmanager
-def hosted(app: ASGIApp) -> Iterator[str]:
+def hosted(app: ASGIApp, serve: Callable[..., Awaitable[None]] = serve_asgi) -> Iterator[str]:
     """Serve `app` in a thread; yields its address. Raises at its end what ended the server before."""
     ready: list[object] = []
     ended_by: list[BaseException] = []
@@ -129,7 +129,7 @@ def hosted(app: ASGIApp) -> Iterator[str]:
     async def main() -> None:
         async with trio.open_nursery() as nursery:
             try:
-                address = await nursery.start(serve_asgi, app)
+                address = await nursery.start(serve, app)
                 ready[:] = [address, trio.lowlevel.current_trio_token(), nursery.cancel_scope]
             finally:
                 started.set()

@@ -17,7 +17,7 @@ import attrs
 import pytest
 
 STARTS_WITHIN_S = 30.0
-URL = re.compile(r"API\s+(http://\S+)/v1")
+URL = re.compile(r"API\s+(https?://\S+)/v1")
 
 
 @attrs.define

@@ -112,7 +112,7 @@ class FakeCartesia(LiveVendor):
         length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
         await trio.sleep(self.first_token_after_s)
         words = "timestamp_granularities[]" in entry.fields
-        result = heard(self.transcript, length_s, words=words)
+        result = heard(self.words_of(entry.audio), length_s, words=words)
         decoded = cartesia_listen.encode_transcript(result, request_id="r", words=words)
         await answer.send_complete(b'{"type":' if self.malformed else decoded, "application/json")
 

@@ -97,7 +97,7 @@ class FakeDeepgram(LiveVendor):
         await trio.sleep(self.first_token_after_s)
         asked = dict(query)
         result = heard(
-            self.transcript, length_s, speakers=("0", "1") if asked.get("diarize") == "true" else (),
+            self.words_of(entry.audio), length_s, speakers=("0", "1") if asked.get("diarize") == "true" else (),
             private=self.private, redact="redact" in asked,
         )
         if asked.get("language") or asked.get("detect_language") == "true":

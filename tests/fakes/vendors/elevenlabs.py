@@ -134,7 +134,7 @@ class FakeElevenLabs(LiveVendor):
         await trio.sleep(self.first_token_after_s)
         asked = entry.fields
         result = heard(
-            self.transcript, length_s, words=asked.get("timestamps_granularity") != "none",
+            self.words_of(entry.audio), length_s, words=asked.get("timestamps_granularity") != "none",
             speakers=("speaker_0", "speaker_1") if asked.get("diarize") == "true" else (), private=self.private,
             redact="entity_redaction" in asked,
         )

@@ -5,10 +5,15 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from gw.errors import ClientProtocolError
+from gw.providers.sim import fsk
+from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Transcript, Word
+from gw.wire import wav
+from gw.wire.convert import converter
 
 WORD_S = 0.2
 REDACTED = "[REDACTED]"
+_HEARD = AudioFormat(encoding="pcm_s16le", sample_rate_hz=8_000)
 
 
 def heard(
@@ -25,6 +30,16 @@ def heard(
         for n, word in enumerate(text.split())
     )  # fmt: skip
     return Transcript(text=text, duration_s=length_s, words=timed if words else ())
+
+
+def tone_text(recording: bytes) -> str:
+    """Return what the tone voice says in a WAV file; nothing for other sounds and other files."""
+    info = wav.parse(recording)
+    if info is None:
+        return ""
+    pcm, to_heard = recording[info.data_offset :], converter(info.format, _HEARD)
+    events = fsk.ToneDecoder(_HEARD.sample_rate_hz or 0).feed(pcm if to_heard is None else to_heard.feed(pcm))
+    return " ".join(event.text for event in events if isinstance(event, fsk.Done))
 
 
 def by_speaker(transcript: Transcript) -> Transcript:

@@ -19,7 +19,7 @@ from gw.types.stt import Final, Interim, ListenEvent, SpeechStarted, UtteranceEn
 from gw.types.tts import WordTiming
 from gw.wire import multipart
 from gw.wire.convert import converter
-from tests.fakes.vendors.heard import heard
+from tests.fakes.vendors.heard import heard, tone_text
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, over
 from tests.fakes.word_voice import WordVoice
 
@@ -124,7 +124,7 @@ Of Deepgram: the audio ends after some of the text, by socket and over HTTP, and
 @attrs.define(kw_only=True)
 class LiveVendor(ScriptedVendor):
     transcript: str = "Hello there."
-    """Of every recording; live sessions hear what is said."""
+    """Of every recording; empty = what the tone voice says in it, which live sessions hear always."""
     private: str = ""
     """A part of what is said that the vendor removes where it was asked to redact."""
     speech_gap_s: float = 0.0
@@ -211,6 +211,9 @@ class LiveVendor(ScriptedVendor):
                 await run(peer)
                 while peer.mute and await peer.receive() is not None:
                     pass
+
+    def words_of(self, recording: bytes | bytearray) -> str:
+        return self.transcript or tone_text(bytes(recording))
 
     def recorded(self, text: str, fmt: AudioFormat) -> Iterator[bytes]:
         """Return the complete audio of `voice`."""

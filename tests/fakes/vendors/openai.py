@@ -30,7 +30,7 @@ from gw.wire import (
     wav,
 )
 from tests.fakes.vendors import openai_realtime
-from tests.fakes.vendors.heard import by_speaker, heard, refused
+from tests.fakes.vendors.heard import by_speaker, heard, refused, tone_text
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
 __all__ = ["Entry", "FakeOpenAI"]
@@ -67,6 +67,7 @@ class FakeOpenAI(ScriptedVendor):
     speech_chunk_bytes: int = 9_600
     speech_gap_s: float = 0.0
     transcript: str | Transcript | Callable[[TranscribeRequest], str | Transcript] = "hello there"
+    """Of every recording; empty = what the tone voice says in it."""
 
     close_after: tuple[int, int] | None = None
     """A socket is closed after so many frames of the client, with this code."""
@@ -303,7 +304,7 @@ class FakeOpenAI(ScriptedVendor):
         result = self.transcript if isinstance(self.transcript, str | Transcript) else self.transcript(request)
         if isinstance(result, str):
             speakers = ("A", "B") if request.response_format == "diarized_json" else ()
-            result = heard("" if self.empty else result, seconds, speakers=speakers)
+            result = heard("" if self.empty else result or tone_text(entry.audio), seconds, speakers=speakers)
             result = msgspec.structs.replace(by_speaker(result) if speakers else result, language="english")
         entry.usage = result.usage or self.usage or Usage(audio_seconds=seconds, source="vendor")
         result = msgspec.structs.replace(result, usage=entry.usage)
