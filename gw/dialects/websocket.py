@@ -184,11 +184,11 @@ async def serve_socket(
         if caller is None:
             return
         await handler(WebSocketSession(dialect, gateway, scope, socket, caller))
+    except GwError as error:  # first: a vendor that is not reached is an OSError, too
+        await _report(dialect, socket, error, request_id(gateway, scope))
     except OSError:
         if not socket.left:
             raise  # the host knows more about a connection that broke
-    except GwError as error:
-        await _report(dialect, socket, error, request_id(gateway, scope))
 
 
 async def _identify(dialect: SocketDialect, gateway: Gateway, scope: Scope, socket: Socket) -> Caller | None:
