@@ -32,6 +32,7 @@ from pathlib import Path
 import msgspec
 
 from gw.errors import StoreUnavailable
+from gw.store.disk import why
 from gw.types.usage import Intent, RequestRecord
 
 SEGMENT_BYTES = 2**20
@@ -161,7 +162,7 @@ class Journal:
             self.spares = Spares(database, segment_bytes, spares)
             self.current = self._start_segment(1 + max(map(number_of, segment_paths(database)), default=0))
         except OSError as error:
-            raise StoreUnavailable(what=f"cannot write beside the database {database}: {error.strerror}") from error
+            raise StoreUnavailable(what=f"cannot write the journal beside the database: {why(error, database)}") from error
 
     def intent(self, intent: Intent) -> None:
         """Write an intent; it stays open until `finish` or `committed` names its request. A fault goes to `trouble`."""

@@ -17,6 +17,7 @@ import msgspec
 import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
+from gw.store.disk import why
 
 _MAX_BYTES = 4096
 _TRIES = 5
@@ -58,7 +59,7 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnavailable(what=f"cannot use the lock file {path}: {error.strerror}") from error
+        raise StoreUnavailable(what=f"cannot use the lock file: {why(error, path)}") from error
     try:
         for tries_left in reversed(range(_TRIES)):
             try:
@@ -69,6 +70,9 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
                     raise DatabaseLocked(what=_locked_message(database, _read(fd))) from None
             await trio.sleep(_PAUSE_S)
         return Lock(fd, {"pid": os.getpid(), "host": socket.gethostname(), "url": "", "started": started, **facts})
+    except OSError as error:
+        os.close(fd)
+        raise StoreUnavailable(what=f"cannot use the lock file: {why(error, path)}") from error
     except BaseException:
         os.close(fd)
         raise

@@ -303,7 +303,8 @@ def migrate(db: apsw.Connection, *, on_progress: Progress | None = None) -> int:
             db.pragma("user_version", version)
             db.execute("commit")
         except BaseException:
-            db.execute("rollback")
+            if db.in_transaction:  # a full disk has ended it
+                db.execute("rollback")
             raise
         ran += 1
         if on_progress is not None:

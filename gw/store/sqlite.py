@@ -22,6 +22,7 @@ import trio
 
 from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store import migrations
+from gw.store.disk import full_disk, is_full, why
 from gw.telemetry.clock import Clock
 
 log = structlog.get_logger()
@@ -81,7 +82,9 @@ def describe(error: apsw.Error, path: Path) -> str:
         case apsw.BusyError() | apsw.LockedError():
             return f"database is locked: another program is writing to {path}"
         case apsw.FullError():
-            return f"disk full: {path} cannot grow; free some space"
+            return full_disk(path)
+        case apsw.IOError() | apsw.CantOpenError() if is_full(path):
+            return full_disk(path)
         case apsw.CorruptError() | apsw.NotADBError():
             return (
                 f"the database {path} is damaged or not a database ({error}); restore a backup, or move the file away "
@@ -163,7 +166,7 @@ def prepare_folder(path: Path) -> Path:
     try:
         real.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreUnavailable(what=f"cannot create the folder {real.parent}: {error.strerror}") from error
+        raise StoreUnavailable(what=f"cannot create the folder of the database: {why(error, real.parent)}") from error
     return real
 
 
@@ -177,7 +180,7 @@ def make_private(path: Path) -> None:
         finally:
             os.close(fd)
     except OSError as error:
-        raise StoreUnavailable(what=f"cannot open the database {path}: {error.strerror}") from error
+        raise StoreUnavailable(what=f"cannot open the database: {why(error, path)}") from error
 
 
 def wal_of(path: Path) -> Path:

@@ -213,7 +213,7 @@ def test_a_segment_that_cannot_be_rotated_is_reported(db):
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
-    with pytest.raises(StoreUnavailable, match="cannot write beside"):
+    with pytest.raises(StoreUnavailable, match="cannot write the journal beside"):
         Journal(tmp_path / ("x" * 250))
 
 
