@@ -17,12 +17,12 @@ from gw.dialects.remote_recording import by_url
 from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
-from gw.wire import openai_audio
+from gw.wire import openai_audio, x_groq
 from gw.wire.openai_chat import ChatEncoder, parse_request
 from gw.wire.openai_embeddings import parse_embeddings, parse_moderation
 
 DIALECT = Dialect(name="openai")
-_GROQ_PATHS = "/openai/"
+_GROQ_PATHS = "/openai/v1/"
 """Groq's own paths begin like our mount of OpenAI's."""
 
 
@@ -35,6 +35,7 @@ async def chat_completions(exchange: HttpExchange) -> None:
         return ChatEncoder(
             id="chatcmpl-" + exchange.caller.request_id, created=int(answer.meter.timestamp),
             model=answer.call.model.name, include_usage=request.include_usage,
+            groq_request=exchange.caller.request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
         )
 
     await http_handler.answer_chat(exchange, request, encoder)
@@ -82,7 +83,7 @@ async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> No
 
         def with_groq_id(body: bytes) -> bytes:
             is_groqs_path = exchange.scope["path"].startswith(_GROQ_PATHS) and request.response_format in ("json", "verbose_json")
-            return openai_audio.with_groq_id(body, exchange.caller.request_id) if is_groqs_path else body
+            return x_groq.with_groq_id(body, exchange.caller.request_id) if is_groqs_path else body
 
         def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
             timestamps, language, audio_s = request.timestamps, request.language, request.audio_seconds

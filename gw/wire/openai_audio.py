@@ -489,13 +489,6 @@ def encode_transcript(
     return msgspec.json.encode(body), "application/json"
 
 
-def with_groq_id(body: bytes, request_id: str) -> bytes:
-    """Add `x_groq.id` to a JSON body without one. Vercel's client for Groq requires it (@ai-sdk/groq 3.0.71)."""
-    if b'"x_groq"' in body or not body.rstrip().endswith(b"}"):
-        return body
-    return body.rstrip()[:-1] + b',"x_groq":' + msgspec.json.encode({"id": f"req_{request_id}"}) + b"}"
-
-
 def _duration_s(t: Transcript) -> float:
     return t.duration_s if t.duration_s is not None else max((s.end_s for s in segments_of(t)), default=0.0)
 

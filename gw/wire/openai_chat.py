@@ -23,7 +23,7 @@ from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
-from gw.wire import billing, sse
+from gw.wire import billing, sse, x_groq
 from gw.wire.bounds import MOST_TOKENS, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
@@ -417,11 +417,16 @@ class ChatEncoder:
     """Events in, the bytes of a streamed or unstreamed answer out.
 
     Events with `raw` are sent unchanged. Others are built: role first, an index on every piece of a tool call, the
-    finish reason in a chunk of its own. The usage chunk is left out unless the caller asked for it.
+    finish reason in a chunk of its own. The usage chunk is left out unless the caller asked for it. With `groq_request`, the id
+    of the request of a client of Groq, that client finds the usage where Groq sends it, whatever it asked for.
     """
 
-    def __init__(self, *, id: str, created: int, model: str, include_usage: bool) -> None:   # noqa: A002  the wire's name
+    def __init__(
+        self, *, id: str, created: int, model: str, include_usage: bool, groq_request: str = ""   # noqa: A002  the wire's name
+    ) -> None:
         self._common: dict[str, Any] = {"id": id, "created": created, "model": model}
+        self._groq_request = groq_request
+        self._groq_usage_sent = not groq_request
         self._include_usage = include_usage
         self._started: set[int] = set()
         self._done = False
@@ -435,8 +440,11 @@ class ChatEncoder:
                     self._delta(event, parts)
                 elif event.raw:
                     raw = event.raw
+                    if not self._groq_usage_sent:
+                        self._groq_usage_sent = x_groq.reports_usage(raw)
                     parts.append(b"data: " + raw + b"\n\n" if 10 not in raw else sse.encode(raw))
             elif type(event) is UsageReport:
+                self._usage_for_groq(event.usage, parts)
                 if self._include_usage:
                     parts.append(self._usage(event.usage) if event.raw is None else sse.encode(event.raw))
             elif isinstance(event, ChatEnd):
@@ -445,6 +453,8 @@ class ChatEncoder:
                 parts.append(self.error(event.code, event.message, "upstream_error"))
             elif isinstance(event, Completion):
                 self._delta(as_delta(event), parts)
+                if event.usage is not None:
+                    self._usage_for_groq(event.usage, parts)
                 if event.usage is not None and self._include_usage:
                     parts.append(self._usage(event.usage))
                 self._end(parts)
@@ -458,14 +468,25 @@ class ChatEncoder:
     def answer(self, events: list[ChatEvent]) -> bytes:
         """Return the JSON body of an unstreamed answer: the upstream's own, or put together from events."""
         answer = CollectedAnswer(events)
-        if answer.raw is not None:
-            return answer.raw
+        body = answer.raw if answer.raw is not None else self._built(answer)
+        return x_groq.with_groq_id(body, self._groq_request) if self._groq_request else body
+
+    def _built(self, answer: CollectedAnswer) -> bytes:
         choices = [_choice_object(index, choice) for index, choice in sorted(answer.choices.items())]
         choices = choices or [_choice_object(0, CollectedChoice())]
         body: dict[str, Any] = {**self._common, "object": "chat.completion", "choices": choices}
         if answer.usage is not None:
             body["usage"] = _usage_object(answer.usage)
         return msgspec.json.encode(body)
+
+    def _usage_for_groq(self, usage: Usage, parts: list[bytes]) -> None:
+        """Send the usage in a chunk with a choice, since clients skip those without one."""
+        if self._groq_usage_sent:
+            return
+        self._groq_usage_sent = True
+        choice = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": None}
+        about = {"id": x_groq.id_of(self._groq_request), "usage": _usage_object(usage)}
+        parts.append(self._chunk({"choices": [choice], "x_groq": about}))
 
     def _end(self, parts: list[bytes]) -> None:
         if not self._done:

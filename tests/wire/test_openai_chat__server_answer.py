@@ -193,3 +193,37 @@ def test_our_error_body():
             "daily_budget": 2.5, "message_": "x",
         }
     }
+
+
+# ---- for clients of Groq
+
+
+def groq_encoder() -> ChatEncoder:
+    return ChatEncoder(id="chatcmpl-9", created=1_795_000_000, model="m", include_usage=False, groq_request="r1")
+
+
+def about_groq(encoded: bytes) -> list[dict[str, object]]:
+    chunks = [msgspec.json.decode(line[6:]) for line in encoded.split(b"\n\n") if line.startswith(b"data: {")]
+    return [{"choices": len(chunk["choices"]), **chunk["x_groq"]} for chunk in chunks if "x_groq" in chunk]
+
+
+def test_clients_of_groq_find_the_usage_of_a_stream_where_groq_sends_it():
+    events = [Delta(text="hi"), Delta(finish_reason="stop"), UsageReport(usage=Usage(input_tokens=3, output_tokens=1)), ChatEnd()]
+    (about,) = about_groq(groq_encoder().encode(events))
+    assert (about["id"], about["choices"], about["usage"]["total_tokens"]) == ("req_r1", 1, 4)
+    whole = Completion(text="hi", usage=Usage(input_tokens=3, output_tokens=1))
+    assert about_groq(groq_encoder().encode([whole])) == [about]
+
+
+def test_groqs_own_usage_is_not_repeated():
+    raw = b'{"choices":[],"x_groq":{"id":"req_01","usage":{"prompt_tokens":3}}}'
+    events = [Delta(text="hi", raw=raw), UsageReport(usage=Usage(input_tokens=3)), ChatEnd()]
+    (about,) = about_groq(groq_encoder().encode(events))
+    assert about["id"] == "req_01"
+
+
+def test_whole_answers_for_clients_of_groq_name_the_request():
+    whole = Completion(text="hi", usage=Usage(input_tokens=3, output_tokens=1))
+    assert msgspec.json.decode(groq_encoder().answer([whole]))["x_groq"] == {"id": "req_r1"}
+    own = Completion(text="hi", raw=b'{"id":"a","x_groq":{"id":"req_01"}}')
+    assert msgspec.json.decode(groq_encoder().answer([own]))["x_groq"] == {"id": "req_01"}

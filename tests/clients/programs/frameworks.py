@@ -125,6 +125,8 @@ def langchain_anthropic(at: Address) -> Abilities:
 def langchain_groq(at: Address) -> Abilities:
     from langchain_groq import ChatGroq
 
+    pieces = list(ChatGroq(model=ECHO, base_url=at.root, api_key=_KEY).stream(TEXT))
+    assert sum(piece.usage_metadata["total_tokens"] for piece in pieces if piece.usage_metadata) > 0
     return _langchain(lambda model: ChatGroq(model=model, base_url=at.root, api_key=_KEY))
 
 
