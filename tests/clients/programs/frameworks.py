@@ -111,9 +111,13 @@ def langchain_responses(at: Address) -> Abilities:
 
 
 def langchain_chat(at: Address) -> Abilities:
-    from langchain_openai import ChatOpenAI
+    from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 
-    return _langchain(lambda model: ChatOpenAI(model=model, base_url=at.v1, api_key=_KEY, stream_usage=True))
+    yield from _langchain(lambda model: ChatOpenAI(model=model, base_url=at.v1, api_key=_KEY, stream_usage=True))
+    # By default it cuts the text into tokens itself, for which it fetches OpenAI's vocabulary.
+    made = OpenAIEmbeddings(model=ECHO, base_url=at.v1, api_key=_KEY, check_embedding_ctx_length=False)
+    assert [len(vector) for vector in made.embed_documents([TEXT, SAID])] == [256, 256]
+    yield "embeddings"
 
 
 def langchain_anthropic(at: Address) -> Abilities:
@@ -162,6 +166,9 @@ def litellm(at: Address) -> Abilities:
             )
         assert heard.text == SAID
     yield "transcription"
+    answer = litellm.embedding(f"openai/{ECHO}", input=[TEXT, SAID], api_base=at.v1, api_key=_KEY)
+    assert [len(item["embedding"]) for item in answer.data] == [256, 256]
+    yield "embeddings"
 
 
 def litellm_responses(at: Address) -> Abilities:
