@@ -57,7 +57,9 @@ DIALECT = Dialect(
 
 async def _parse(exchange: HttpExchange, *, timings: bool) -> SpeakRequest:
     voice = exchange.scope["path_params"]["voice"]
-    return elevenlabs_speak.parse(voice, exchange.query, await exchange.body(), timings=timings)
+    request = elevenlabs_speak.parse(voice, exchange.query, await exchange.body(), timings=timings)
+    ids = exchange.gateway.relay.speech_ids
+    return elevenlabs_speak.keep_ids(request, lambda named: ids.own(named, exchange.caller.project))
 
 
 async def speech(exchange: HttpExchange) -> None:

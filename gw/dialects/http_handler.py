@@ -112,6 +112,18 @@ def _id_headers(dialect: Dialect, id_: str) -> Headers:
     return [(name, value) for name in dialect.id_headers]
 
 
+_VENDORS_ID = b"request-id"
+
+
+def _ids(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
+    """Return the ids of the request: the vendor's own under the name that its clients send back, and `x-request-id` for ours."""
+    id_ = answer.vendor_request_id
+    if not id_ or _VENDORS_ID not in exchange.dialect.id_headers:
+        return exchange.id_headers
+    exchange.gateway.relay.speech_ids.add(id_, exchange.caller.project)
+    return [(name, id_.encode() if name == _VENDORS_ID else value) for name, value in exchange.id_headers]
+
+
 ANSWER_HEADERS = (
     "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Voice", "X-GW-Cost-USD", "X-GW-Vendor-Units",
     "Server-Timing",
@@ -126,7 +138,7 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     own_ms = ((meter.first_call_at or started) - started) * 1000
     wait_ms = ((meter.content_at or started) - started) * 1000 - own_ms
     headers = [
-        *exchange.id_headers,
+        *_ids(exchange, answer),
         (b"x-gw-model", _header_text(answer.call.model.id)),
         (b"x-gw-attempts", b"%d" % len(meter.attempts)),
         (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),

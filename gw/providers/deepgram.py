@@ -12,7 +12,7 @@ from gw.net.ws import WsClosed
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
-from gw.providers.speech_call import SpeechAudio, WholeTranscript, billed_figure
+from gw.providers.speech_call import SpeechAudio, WholeTranscript, said_of
 from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket, why_closed
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
@@ -66,8 +66,8 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/speak`, for Flux models `/v2/speak`, streamed while it is made."""
 
     def read(response: HttpResponse) -> SpeakStream:
-        figure = billed_figure(response, b"dg-char-count", "characters")
-        return SpeechAudio(response, account.provider_id, request.format, figure)
+        said = said_of(response, b"dg-char-count", "characters")
+        return SpeechAudio(response, account.provider_id, request.format, said)
 
     path = deepgram_speak.http_path(request, account.model).encode()
     headers = json_lines(key_headers, account)

@@ -25,7 +25,7 @@ from gw.providers.spec import (
     require_path_segment,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, billed_figure, form_call
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call, said_of
 from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
@@ -71,10 +71,10 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
 
     def read(response: HttpResponse) -> SpeakStream:
-        figure = billed_figure(response, b"character-cost", "credits")
+        said = said_of(response, b"character-cost", "credits", b"request-id")
         if request.want_timings:
-            return SpeechEvents(response, provider, elevenlabs_speak.TimedDecoder(provider), fmt, figure)
-        return SpeechAudio(response, provider, fmt, figure)
+            return SpeechEvents(response, provider, elevenlabs_speak.TimedDecoder(provider), fmt, said)
+        return SpeechAudio(response, provider, fmt, said)
 
     path = elevenlabs_speak.http_path(request).encode()
     headers = json_lines(key_headers, account)

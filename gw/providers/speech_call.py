@@ -100,7 +100,19 @@ def headed(requested: AudioFormat, samples: AudioFormat) -> tuple[AudioFormat, b
     return fmt, wav.header(fmt, None) if encoding == "wav" else b""
 
 
-def billed_figure(response: HttpResponse, header: bytes, unit: str) -> VendorFigure | None:
+_MOST_ID_CHARACTERS = 100
+
+
+def said_of(response: HttpResponse, figure_header: bytes, unit: str, id_header: bytes = b"") -> VendorBilled | None:
+    """Return what the head of a response says of the speech: the figure that is billed, and the request's id; None for neither."""
+    figure = _figure(response, figure_header, unit)
+    id_ = (response.header(id_header) or b"").decode("latin-1") if id_header else ""
+    if not (id_.isascii() and id_.isprintable() and len(id_) <= _MOST_ID_CHARACTERS):
+        id_ = ""
+    return VendorBilled(figure=figure, request_id=id_) if figure is not None or id_ else None
+
+
+def _figure(response: HttpResponse, header: bytes, unit: str) -> VendorFigure | None:
     """Return the figure that a response header has; None where it is missing or no plausible number."""
     value = (response.header(header) or b"").strip()
     whole, _, fraction = value.partition(b".")
@@ -110,39 +122,40 @@ def billed_figure(response: HttpResponse, header: bytes, unit: str) -> VendorFig
 
 
 class SpeechEvents(EventStream[SpeakEvent]):
-    """A `SpeakStream` of an answer that is a stream of events. `figure`: what the vendor says that it bills."""
+    """A `SpeakStream` of an answer that is a stream of events. `said`: what the vendor says of it in the head."""
 
     def __init__(
         self, response: HttpResponse, provider: str, decoder: Decoder[SpeakEvent], fmt: AudioFormat,
-        figure: VendorFigure | None = None,
+        said: VendorBilled | None = None,
     ) -> None:  # fmt: skip
         super().__init__(response, provider, decoder)
         self.format = fmt
-        self._figure = figure
+        self._said = said
 
     async def receive(self) -> list[SpeakEvent]:
         events = await super().receive()
-        if self._figure is not None:
-            events.insert(0, VendorBilled(figure=self._figure))
-            self._figure = None
+        if self._said is not None:
+            events.insert(0, self._said)
+            self._said = None
         return events
 
 
 class SpeechAudio:
     """A `SpeakStream` of an answer that is the audio itself.
 
-    The header of a WAV shows its real rate. `figure`: what the vendor says that it bills; characters are the usage as well.
+    The header of a WAV shows its real rate. `said`: what the vendor says of it in the head; characters that it bills are the usage as
+    well.
     Raises UpstreamProtocolError, when made, for an answer of text or JSON.
     """
 
     def __init__(
-        self, response: HttpResponse, provider: str, fmt: AudioFormat, figure: VendorFigure | None = None
+        self, response: HttpResponse, provider: str, fmt: AudioFormat, said: VendorBilled | None = None
     ) -> None:
         if is_text(response):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         self._response = response
         self._provider = provider
-        self._figure = figure
+        self._said = said
         self._empty = True
         self.format = fmt
 
@@ -155,12 +168,12 @@ class SpeechAudio:
         if self._empty and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
             self.format = info.format
         first, self._empty = self._empty, False
-        if first and self._figure is not None:
-            return [VendorBilled(figure=self._figure), AudioChunk(data=data)]
+        if first and self._said is not None:
+            return [self._said, AudioChunk(data=data)]
         return [AudioChunk(data=data)]
 
     def _usage(self) -> Usage | None:
-        figure = self._figure
+        figure = self._said.figure if self._said is not None else None
         if figure is None or figure.unit != "characters":
             return None
         return Usage(characters=int(figure.amount), source="vendor", vendor_figure=figure)

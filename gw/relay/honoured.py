@@ -14,16 +14,16 @@ def honoured(request: RequestSettings, call: str, spec: ProviderSpec, account: A
 
     A vendor of the caller's own dialect gets the settings as the caller wrote them, and decides for itself.
     """
-    needs, wishes = request.needs, request.wishes
+    needs, wishes, left_out = request.needs, request.wishes, request.left_out
     if not needs and not wishes:
-        return ()
+        return left_out
     if takes_own(request, spec, account):
-        return ()
+        return left_out
     missing = _missing(needs, request, call, spec, account)
     if missing:
         detail = "cannot honour " + ", ".join(missing)
         raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail, settings=missing)
-    return _missing(wishes, request, call, spec, account)
+    return tuple(dict.fromkeys((*left_out, *_missing(wishes, request, call, spec, account))))
 
 
 def takes_own(request: RequestSettings, spec: ProviderSpec, account: Account) -> bool:

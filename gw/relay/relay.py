@@ -51,6 +51,7 @@ from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.request import AnsweredRequest
 from gw.relay.response import Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
+from gw.relay.speech_ids import SpeechIds
 from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.relay.voice_pace import VoicePace, VoicePaces
@@ -75,6 +76,7 @@ class Relay:
         self.paces = VoicePaces()
         self.answer_times = AnswerTimes()
         self.in_flight = InFlight()
+        self.speech_ids = SpeechIds()
         self.configure(planner.routing)
 
     def configure(self, routing: Routing) -> None:

@@ -52,8 +52,11 @@ class Response(Generic[S, E]):
         self.voice = opened.attempt.voice
         self.stream = opened.stream
         self.done = False
-        self.vendor_figure = next((e.figure for e in opened.events if isinstance(e, VendorBilled)), None)
+        said = next((e for e in opened.events if isinstance(e, VendorBilled)), None)
+        self.vendor_figure = said.figure if said is not None else None
         """The vendor's own figure of what it bills, if that comes before its first content."""
+        self.vendor_request_id = said.request_id if said is not None else ""
+        """The vendor's own id of the request, where its clients send it back to name this speech."""
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""

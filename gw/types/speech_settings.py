@@ -50,6 +50,10 @@ class RequestSettings(Protocol):
     def wishes(self) -> tuple[str, ...]:
         """Names of the settings that the record names if the vendor does without them."""
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the settings that no vendor gets, not even the caller's own."""
+
 
 _WORDS: Final = {
     "openai": {

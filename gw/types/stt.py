@@ -54,6 +54,8 @@ class _Settings:
     """Settings of the caller's dialect that change what the answer means and that other dialects have no word for."""
     ignorable: tuple[str, ...] = ()
     """Settings of the caller's dialect that another vendor does without; the record names them then."""
+    left_out: tuple[str, ...] = ()
+    """Settings that no vendor gets; the record names them."""
 
     @property
     def _common_needs(self) -> list[str]:

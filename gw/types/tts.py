@@ -27,6 +27,8 @@ class _Settings:
     """The vendor must not keep text or audio."""
     ignorable: tuple[str, ...] = ()
     """Settings of the caller's dialect that another vendor does without; the record names them then."""
+    left_out: tuple[str, ...] = ()
+    """Settings that were taken out of the request, so that no vendor gets them; the record names them."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -102,9 +104,10 @@ class SpeakEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VendorBilled(msgspec.Struct, frozen=True, kw_only=True):
-    """The vendor's own figure of what it bills for this speech; comes before its first audio."""
+    """What the vendor says of this speech beside it: what it bills, and its id of the request; comes before its first audio."""
 
-    figure: VendorFigure
+    figure: VendorFigure | None
+    request_id: str = ""
 
 
 SpeakEvent: TypeAlias = VendorBilled | AudioChunk | WordTiming | Flushed | VendorFrame | SpeakEnd

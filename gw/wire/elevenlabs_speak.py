@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
+import attrs
 import msgspec
 
 from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import vendor_errors
-from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_request
+from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_request
 from gw.wire.query import SAMPLE_RATES_HZ, query_pairs
 from gw.wire.stream_decoder import StreamDecoder
 
@@ -310,6 +311,24 @@ def parse(voice: str, query: bytes, received: bytes, *, timings: bool) -> SpeakR
         no_store=is_no_store(query),
         ignorable=tuple(name.removeprefix(_QUERY) for name in extra if name not in _SERVED_EXTRA and name != _QUERY + "enable_logging"),
     )
+
+
+_ID_LISTS = ("previous_request_ids", "next_request_ids")
+_IDS = msgspec.json.Decoder(list[str])
+
+
+def keep_ids(request: SpeakRequest, own: Callable[[list[str]], list[str]]) -> SpeakRequest:
+    """Leave out the ids of earlier speech that are not the caller's own, and note it. Raises ClientProtocolError, with `param`."""
+    for name in _ID_LISTS:
+        if (raw := request.extra.get(name)) is None:
+            continue
+        named = decode_client(_IDS, raw, f"'{name}' must be a list of strings", name)
+        if len(kept := own(named)) < len(named):
+            extra = {**request.extra, name: msgspec.Raw(msgspec.json.encode(kept))}
+            if not kept:
+                del extra[name]
+            request = attrs.evolve(request, extra=extra, left_out=(*request.left_out, name))
+    return request
 
 
 def is_no_store(query: bytes) -> bool:

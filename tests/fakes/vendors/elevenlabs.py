@@ -105,7 +105,9 @@ class FakeElevenLabs(LiveVendor):
         pieces = [] if self.empty else list(self.recorded(request.text, request.format))
         if not timed:
             cost = str(credits_of(request.text, request.model))
-            await answer.start(CONTENT_TYPES[request.format.encoding], ("character-cost", cost))
+            # `request-id` is what its guide on request stitching reads from the head, for `previous_request_ids`.
+            about = (("character-cost", cost), ("request-id", f"speech{len(self.ledger)}"))
+            await answer.start(CONTENT_TYPES[request.format.encoding], *about)
             await self.answer_speech(answer, pieces)
         elif entry.fields["form"] == "/with-timestamps":
             timings = [WordTiming(word=w, start_s=a, end_s=b) for w, a, b in fsk.word_spans(request.text)]
