@@ -217,7 +217,7 @@ def suites_cloned(session: nox.Session) -> None:
 
 @nox.session
 def suites_livekit(session: nox.Session) -> None:
-    """LiveKit's own tests of its plugins, out of a clone: `nox -s suites_livekit -- FOLDER`. Not in CI, which has none."""
+    """LiveKit's tests of its plugins and its example agents, out of a clone: `nox -s suites_livekit -- FOLDER`. Not in CI."""
     if not session.posargs:
         session.error("name the folder that has the clone `agents`; docs/clients.md says how to make it")
     folder, *arguments = session.posargs
@@ -226,7 +226,7 @@ def suites_livekit(session: nox.Session) -> None:
     env = {"GW_CLONES": str(Path(folder).resolve())}
     # The plugins are for LiveKit's tests, not for ours, which have no settings for them.
     apart = ("-p", "no:asyncio", "-p", "no:asyncio-concurrent")
-    session.run("pytest", "-q", *apart, "-m", "clients", str(CLIENTS / "test_suites_livekit.py"), *arguments, env=env)
+    session.run("pytest", "-q", *apart, "-m", "clients", *map(str, sorted(CLIENTS.glob("test_suites_livekit*.py"))), *arguments, env=env)
 
 
 @nox.session
