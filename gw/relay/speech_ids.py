@@ -1,4 +1,4 @@
-"""Whose a vendor's request was: a caller may continue its own speech by the vendor's id of it, and nobody else's.
+"""Speech by the vendor's id of its request: a caller may continue its own speech by that id, and nobody else's.
 
 All projects share the operator's account with a vendor, where one could otherwise continue what another one let speak.
 """

@@ -104,7 +104,7 @@ class SpeakEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VendorBilled(msgspec.Struct, frozen=True, kw_only=True):
-    """What the vendor says of this speech beside it: what it bills, and its id of the request; comes before its first audio."""
+    """The figure that the vendor bills for this speech, and its id of the request. It comes before the first audio."""
 
     figure: VendorFigure | None
     request_id: str = ""

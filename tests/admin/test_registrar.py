@@ -31,6 +31,7 @@ async def test_a_change_that_the_database_refuses_is_not_in_force(registrar, tmp
     import apsw
 
     with apsw.Connection(str(tmp_path / "gw.db")) as other:
+        other.set_busy_timeout(5_000)  # the writer may be at its own start
         other.execute("create trigger no before insert on audit begin select raise(abort, 'no'); end")
     with pytest.raises(apsw.ConstraintError):
         await projects.create(registrar, {"project_id": "app"}, BY)

@@ -259,6 +259,7 @@ async def test_a_bug_ends_the_owner_and_the_records_stay(path):
     with pytest.raises(apsw.SQLError, match="no such table"):  # noqa: PT012  # the owner's whole block ends
         async with open_store(path, clock=HandClock()) as store:
             vandal = apsw.Connection(str(path))
+            vandal.set_busy_timeout(5_000)  # the writer may be at its own start
             vandal.execute("drop table requests")
             vandal.close()
             store.finish(record())
