@@ -230,6 +230,18 @@ def suites_livekit(session: nox.Session) -> None:
 
 
 @nox.session
+def suites_pipecat(session: nox.Session) -> None:
+    """Examples of Pipecat, out of a clone: `nox -s suites_pipecat -- FOLDER`. Not in CI."""
+    if not session.posargs:
+        session.error("name the folder that has the clone `pipecat`; docs/clients.md says how to make it")
+    folder, *arguments = session.posargs
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements_suites_pipecat.txt"))
+    env = {"GW_CLONES": str(Path(folder).resolve())}
+    session.run("pytest", "-q", "-m", "clients", str(CLIENTS / "test_suites_pipecat.py"), *arguments, env=env)
+
+
+@nox.session
 def frontend(session: nox.Session) -> None:
     """Check the format, lint, test and build the dashboard; its types and the build must equal what is committed. Needs node and npm."""
     if not (shutil.which("node") and shutil.which("npm")):
