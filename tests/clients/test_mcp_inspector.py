@@ -104,8 +104,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     folder = tmp_path_factory.mktemp("mcp")
     with starter(folder) as start:
         daemon = start(CONFIG, GW_MCP_TOKEN=TOKEN)
-        inside = re.search(r'"mcp_listening","url":"(http://[^"]+)"', daemon.text())
-        assert inside, daemon.text()
+        inside = daemon.wait_for(r'"mcp_listening","url":"(http://[^"]+)"')
         process, outside = beside(folder, daemon.url)
         with process:
             files = {"GW_CONFIG": str(folder / "gw.yaml"), "GW_DB_PATH": str(folder / "gw.db")}

@@ -29,6 +29,7 @@ class Daemon:
     started_s: float
     output: list[str]
     reader: threading.Thread
+    grew: threading.Condition
 
     def stop(self, number: int = signal.SIGTERM, within_s: float = 15.0) -> tuple[int, float]:
         """Signal it; returns exit code and the seconds it took."""
@@ -39,6 +40,15 @@ class Daemon:
 
     def text(self) -> str:
         return "".join(self.output)
+
+    def wait_for(self, pattern: str, within_s: float = 15.0) -> re.Match[str]:
+        """Return the match of `pattern` in the log: its lines are written by a thread, perhaps after "ready in" was."""
+        until = time.monotonic() + within_s
+        with self.grew:
+            while not (match := re.search(pattern, self.text())):
+                if not self.grew.wait(until - time.monotonic()):
+                    raise AssertionError(f"no {pattern!r} within {within_s} s in:\n{self.text()}")
+        return match
 
 
 def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
@@ -54,13 +64,16 @@ def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
     )
     output: list[str] = []
     listening = threading.Event()
+    grew = threading.Condition()
     urls: list[str] = []
 
     def read() -> None:
         assert process.stdout is not None
         with process.stdout as lines:
             for line in lines:
-                output.append(line)
+                with grew:
+                    output.append(line)
+                    grew.notify_all()
                 if not urls and (match := URL.search(line)):
                     urls.append(match[1])
                 if "ready in" in line:
@@ -74,7 +87,7 @@ def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
         process.wait()
         reader.join()
         raise AssertionError("gw serve did not start:\n" + "".join(output))
-    return Daemon(process, urls[0], time.monotonic() - began, output, reader)
+    return Daemon(process, urls[0], time.monotonic() - began, output, reader, grew)
 
 
 Start = Callable[..., Daemon]
