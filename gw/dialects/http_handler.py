@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -21,6 +21,7 @@ from gw.dialects.request_io import Headers, cancels, send_body, send_response, s
 from gw.dialects.upload import Upload, read_raw_upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
+from gw.relay.large_requests import LARGE_BYTES
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
@@ -80,7 +81,10 @@ class HttpExchange(msgspec.Struct, eq=False):
 
     async def decoded(self, decode: Callable[[bytes], T]) -> T:
         """Read and decode the body, a large one in a thread. Raises TooLarge and what `decode` raises."""
-        return await self.gateway.relay.in_flight.large.decode(decode, await self.body())
+        body = await request_io.read_body(self.receive)
+        if len(body) <= LARGE_BYTES:
+            return decode(body)
+        return await self.gateway.relay.in_flight.large.in_thread(partial(decode, body))
 
 
 Handler = Callable[[HttpExchange], Awaitable[None]]
@@ -96,7 +100,8 @@ async def serve(
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
         ids = _id_headers(dialect, caller.request_id)
-        receive = request_io.inflating(scope, receive, gateway.settings.serve.max_body_bytes())
+        if (coding := request_io.header(scope, b"content-encoding")) is not None:
+            receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())
         exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
         await handler(exchange)
     except GwError as error:

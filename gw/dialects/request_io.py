@@ -15,8 +15,11 @@ Headers = list[tuple[bytes, bytes]]
 
 def header(scope: Scope, name: bytes) -> bytes | None:
     """Return the first value of the header `name` (lower case)."""
-    value: bytes | None = next((value for key, value in scope["headers"] if key == name), None)
-    return value
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None
 
 
 def raw_path(scope: Scope) -> bytes:
@@ -29,12 +32,12 @@ _BOM = b"\xef\xbb\xbf"
 _GZIP = (b"gzip", b"x-gzip")
 
 
-def inflating(scope: Scope, receive: Receive, limit_bytes: int) -> Receive:
-    """Return `receive` for a request whose body is gzip by its Content-Encoding, else the same.
+def inflating(coding: bytes, receive: Receive, limit_bytes: int) -> Receive:
+    """Return `receive` for a request whose body is gzip, else the same; `coding` is its Content-Encoding.
 
     The result raises TooLarge above `limit_bytes`, whatever the body inflates to, and ClientProtocolError for other codings.
     """
-    coding = (header(scope, b"content-encoding") or b"").strip().lower()
+    coding = coding.strip().lower()
     if coding in (b"", b"identity"):
         return receive
     if coding not in _GZIP:
@@ -65,11 +68,6 @@ def inflating(scope: Scope, receive: Receive, limit_bytes: int) -> Receive:
 async def read_body(receive: Receive) -> bytes:
     """Read the request body, without a byte order mark. Raises what the host raises, such as TooLarge; OSError when the client
     leaves before its end."""
-    body = await _whole_body(receive)
-    return body[3:] if body.startswith(_BOM) else body
-
-
-async def _whole_body(receive: Receive) -> bytes:
     parts: list[bytes] = []
     while True:
         message = await receive()
@@ -77,7 +75,8 @@ async def _whole_body(receive: Receive) -> bytes:
             raise ConnectionResetError("the client left before its request was complete")
         part: bytes = message.get("body", b"")
         if not message.get("more_body"):
-            return b"".join((*parts, part)) if parts else part
+            body = b"".join((*parts, part)) if parts else part
+            return body[3:] if body.startswith(_BOM) else body
         parts.append(part)
 
 

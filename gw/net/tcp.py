@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
 import struct
 from abc import abstractmethod
@@ -225,13 +226,11 @@ class TcpStream(Transport):
             await trio.lowlevel.checkpoint()
 
     def is_stale(self) -> bool:
-        try:
-            self._sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
+        if self._sock.fileno() < 0:
             return True
-        return True
+        poll = select.poll()  # half the price of a peek, whose usual answer is an exception
+        poll.register(self._sock, select.POLLIN)
+        return bool(poll.poll(0))
 
     def reset(self) -> None:
         if self._sock.fileno() >= 0:

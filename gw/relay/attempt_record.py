@@ -80,8 +80,8 @@ def record_of(attempt: Attempt, *, began: float, now: float, is_only: bool) -> A
 
 def _other_provider(model: Model) -> str:
     """Return the model's provider where its id begins with another one, else ""."""
-    model_id, provider = model.id, model.provider
-    return "" if model_id.startswith(provider) and model_id[len(provider) :].startswith("/") else provider
+    provider = model.provider
+    return "" if model.id.startswith(provider + "/") else provider
 
 
 def _with_part(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:

@@ -63,7 +63,13 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
             if (place := self.planner.place(self.candidates)) is not None:
                 await place
             self.planner.admit(meter, self.spec, self.candidates)
-            opened = await self._first_ready(models)
+            try:
+                opened = await self._first_ready(models)
+            except ProviderRefused:
+                if self.refusal is None:
+                    raise
+                opened, self.refusal = self.refused_answer(self.refusal), None
+                self._open = nullcontext(opened)
         except BaseException as error:
             self._end(error)
             raise
@@ -71,19 +77,12 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         self._response = response = self.response_for(opened)
         return response
 
-    async def _first_ready(self, models: Sequence[Model]) -> OpenAttempt[S, E]:
-        try:
-            self.order = order = DialOrder(models)
-            if len(models) < 2 or not self.is_hedged():
-                return await try_in_turn(order.new(), self._try)
-            self._open = attempts = HedgedAttempts(self, order.new(), self.hedge_after_s, self._may_hedge)
-            return await attempts.__aenter__()
-        except ProviderRefused:
-            if self.refusal is None:
-                raise
-            opened, self.refusal = self.refused_answer(self.refusal), None
-            self._open = nullcontext(opened)
-            return opened
+    def _first_ready(self, models: Sequence[Model]) -> Awaitable[OpenAttempt[S, E]]:
+        self.order = order = DialOrder(models)
+        if len(models) < 2 or not self.is_hedged():
+            return try_in_turn(order.new(), self._try)
+        self._open = attempts = HedgedAttempts(self, order.new(), self.hedge_after_s, self._may_hedge)
+        return attempts.__aenter__()
 
     def _may_hedge(self) -> bool:
         following = self.order.following

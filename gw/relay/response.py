@@ -13,7 +13,7 @@ from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.tts import VendorBilled
-from gw.types.usage import Cost, RequestRecord, Usage
+from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
 S = TypeVar("S", bound="ProviderStream")
 E = TypeVar("E")
@@ -52,11 +52,13 @@ class Response(Generic[S, E]):
         self.voice = opened.attempt.voice
         self.stream = opened.stream
         self.done = False
-        said = next((e for e in opened.events if isinstance(e, VendorBilled)), None)
-        self.vendor_figure = said.figure if said is not None else None
+        self.vendor_figure: VendorFigure | None = None
         """The vendor's own figure of what it bills, if that comes before its first content."""
-        self.vendor_request_id = said.request_id if said is not None else ""
+        self.vendor_request_id = ""
         """The vendor's own id of the request, where its clients send it back to name this speech."""
+        for event in opened.events:
+            if isinstance(event, VendorBilled):
+                self.vendor_figure, self.vendor_request_id = event.figure, event.request_id
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""

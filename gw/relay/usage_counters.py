@@ -61,40 +61,29 @@ async def first_chat(stream: ChatStream, provider: str) -> list[ChatEvent]:
         events = await stream.receive()
         seen += events
         for at, event in enumerate(events):
-            if _is_refusal(event):
-                detail = "the model or its content filter refused"
-                raise ProviderRefused(provider=provider, detail=detail, events=tuple(seen))
             if _is_content(event, provider):
                 for later in events[at + 1 :]:
                     if isinstance(later, StreamError):  # nothing has gone out yet: another candidate may still answer
                         raise _failed(provider, later)
                 return seen
+            if isinstance(event, (Delta, Completion)) and (event.refusal or event.finish_reason == "content_filter"):
+                detail = "the model or its content filter refused"
+                raise ProviderRefused(provider=provider, detail=detail, events=tuple(seen))
 
 
 def _is_content(event: ChatEvent, provider: str) -> bool:
+    """Return whether the event has content, or is the end of an answer without any that is no refusal."""
     match event:
         case Delta():
-            return event.has_content or event.finish_reason == "length"
+            return event.has_content or (event.finish_reason == "length" and not event.refusal)
         case Completion():
-            return True
+            return bool(event.text or event.tool_calls) or not (event.refusal or event.finish_reason == "content_filter")
         case StreamError():
             raise _failed(provider, event)
         case ChatEnd():
             raise UpstreamProtocolError(provider=provider, detail="empty answer")
         case UsageReport():
             return False
-
-
-def _is_refusal(event: ChatEvent) -> bool:
-    """Return whether the event is a refusal without any content."""
-    match event:
-        case Delta():
-            content = event.has_content
-        case Completion():
-            content = bool(event.text or event.tool_calls)
-        case _:
-            return False
-    return not content and bool(event.refusal or event.finish_reason == "content_filter")
 
 
 
