@@ -186,6 +186,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
     if bearer.single_use_id:
         gateway.credentials.use_up(bearer)
+        scope["gw.single_use"] = bearer
     vendor, path_vendor = _vendors(dialect, scope["path"], headers, catalog)
     caller = Caller(
         project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),

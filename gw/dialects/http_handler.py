@@ -17,6 +17,7 @@ import msgspec
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
 from gw.dialects.keepalive import KeepAlive, SseResponse
+from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
 from gw.dialects.upload import Upload, read_raw_upload, read_upload
 from gw.errors import ClientProtocolError, GwError
@@ -99,6 +100,8 @@ async def serve(
     exchange: HttpExchange | None = None
     try:
         caller = identify(gateway, scope, dialect=dialect.name)
+        if "gw.places" in scope:
+            await wait_for_place(gateway, scope, caller)
         ids = _id_headers(dialect, caller.request_id)
         if (coding := request_io.header(scope, b"content-encoding")) is not None:
             receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())

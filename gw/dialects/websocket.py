@@ -25,6 +25,7 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.auth import credential, identify, request_id
+from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers
 from gw.errors import AuthError, GwError, OutOfDescriptors, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
@@ -183,6 +184,8 @@ async def serve_socket(
         caller = await _identify(dialect, gateway, scope, socket)
         if caller is None:
             return
+        if "gw.places" in scope:
+            await wait_for_place(gateway, scope, caller)
         await handler(WebSocketSession(dialect, gateway, scope, socket, caller))
     except GwError as error:  # first: a vendor that is not reached is an OSError, too
         await _report(dialect, socket, error, request_id(gateway, scope))

@@ -51,6 +51,9 @@ class ExpiringSet:
         self._expires_at[value] = expires_at
         return True
 
+    def discard(self, value: bytes) -> None:
+        self._expires_at.pop(value, None)
+
     def drop_oldest(self) -> None:
         del self._expires_at[next(iter(self._expires_at))]
 
@@ -240,6 +243,10 @@ class Credentials:
         id_, expires_at, now = principal.single_use_id, principal.expires_at, self._clock.now()
         if id_ and expires_at is not None and not self._tokens.used.add(id_, expires_at, now):
             raise Overloaded(what="too many single-use tokens have been used lately")
+
+    def give_back(self, principal: Principal) -> None:
+        """Let a single-use token be used after all: the request was refused for want of a place."""
+        self._tokens.used.discard(principal.single_use_id)
 
     def grant(
         self, presented: bytes, project: str, expires_at: float, *, single_use: bool = False, session: bytes = b""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from functools import partial
 
 import msgspec
 import structlog
-import trio
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
+from gw.relay.places import Places
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
 from gw.types.ids import Modality
 from gw.types.llm import Ability
 from gw.types.speech_settings import RequestSettings
 from gw.types.usage import NANO, Usage
-
-PLACE_S = 1.0
-"""A burst that is over in a moment is not refused; who waits longer for a place is better told to come again."""
 
 
 class Reservation(msgspec.Struct, eq=False):
@@ -48,7 +46,7 @@ class Ledger:
         self._estimated = dict(estimated_today or {})
         self._reserved: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
-        self._waiting: dict[str, trio.lowlevel.ParkingLot] = {}
+        self._places: dict[str, Places] = {}  # of projects with `max_concurrent` that were full once
 
     @property
     def day(self) -> int:
@@ -82,16 +80,23 @@ class Ledger:
         """Return the number of requests that hold a reservation."""
         return self._in_flight.get(project, 0)
 
-    async def wait_for_place(self, project: str, most: int) -> None:
-        """Wait, for PLACE_S at most, until fewer than `most` requests of the project run. Those that wait take turns."""
-        with trio.move_on_after(PLACE_S):
-            while self.in_flight(project) >= most:
-                waiting = self._waiting.setdefault(project, trio.lowlevel.ParkingLot())
-                try:
-                    await waiting.park()
-                finally:
-                    if not waiting:
-                        self._waiting.pop(project, None)
+    def is_full(self, project: str, most: int) -> bool:
+        """Return whether `most` requests of the project run, or are about to."""
+        places = self._places.get(project) if self._places else None
+        return self._in_flight.get(project, 0) + (places.promised if places is not None else 0) >= most
+
+    def place(self, project: str, most: int, key: str) -> Awaitable[bool]:
+        """Wait for a place among the `most` of the project, which its keys get in turn; return whether there is one."""
+        places = self._places.get(project)
+        if places is None:
+            places = self._places[project] = Places(most, partial(self.in_flight, project))
+        places.most = most
+        return places.wait(project, key)
+
+    def hand_over(self, project: str) -> None:
+        """Give a free place of the project to the request whose turn it is."""
+        if self._places and (places := self._places.get(project)) is not None:
+            places.hand_over()
 
     def reserve(self, project: str, nusd: int) -> Reservation:
         self._roll()
@@ -104,8 +109,8 @@ class Ledger:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
         project = reservation.project
         self._in_flight[project] -= 1
-        if self._waiting and (waiting := self._waiting.get(project)) is not None:
-            waiting.unpark()
+        if self._places:
+            self.hand_over(project)
         if reservation.nusd:
             left = self._reserved[project] - reservation.nusd
             if left:

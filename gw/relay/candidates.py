@@ -198,15 +198,38 @@ class CandidatePlanner:
             store_accepts=accounting.records.accepting, on_full_disk=self._on_full_disk,
         )
 
-    def place(self, candidates: Candidates) -> Pending:
+    def place(self, candidates: Candidates, caller: Caller) -> Pending:
         """Return the wait of a request whose project, or whose only provider, has as many at once as it may; else None."""
-        project, models, ledger = candidates.project, candidates.models, self.accounting.ledger
-        if (most := project.max_concurrent) is not None and ledger.in_flight(project.id) >= most:
-            return ledger.wait_for_place(project.id, most)
-        if len(models) == 1 and (provider := candidates.catalog.provider(models[0].provider)).max_concurrent is not None:
-            owner = project.id if provider.id in project.provider_keys else ""
-            return self._limits.gate(provider, models[0], trio.current_time(), owner=owner).place()
-        return None
+        project = candidates.project
+        if (most := project.max_concurrent) is not None and self.accounting.ledger.is_full(project.id, most):
+            return self._wait_in_project(candidates, caller, most)
+        gate = self._only_gate(candidates)
+        return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full() else None
+
+    async def _wait_in_project(self, candidates: Candidates, caller: Caller, most: int) -> None:
+        project = candidates.project
+        if await self.accounting.ledger.place(project.id, most, caller.key_id or ""):
+            gate = self._only_gate(candidates)
+            if gate is not None and gate.is_full():
+                await self._wait_for_provider(gate, project, caller)
+
+    async def _wait_for_provider(self, gate: Gate, project: Project, caller: Caller) -> None:
+        await gate.place(project.id, caller.key_id or "", project.weight)
+
+    def _only_gate(self, candidates: Candidates) -> Gate | None:
+        """Return the gate of the only candidate, if its provider has a limit of calls at once."""
+        models, project = candidates.models, candidates.project
+        if len(models) != 1 or (provider := candidates.catalog.provider(models[0].provider)).max_concurrent is None:
+            return None
+        owner = project.id if provider.id in project.provider_keys else ""
+        return self._limits.gate(provider, models[0], trio.current_time(), owner=owner)
+
+    def hand_over(self, candidates: Candidates) -> None:
+        """Give on the places of a request that failed, perhaps without having taken them."""
+        if candidates.project.max_concurrent is not None:
+            self.accounting.ledger.hand_over(candidates.project.id)
+        if (gate := self._only_gate(candidates)) is not None:
+            gate.hand_over()
 
     def endpoint(self, candidates: Candidates, model: Model) -> tuple[Provider, ProviderSpec, Account]:
         """Return where a candidate is. Raise ProviderError if it cannot be called."""

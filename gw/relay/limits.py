@@ -11,9 +11,7 @@ candidate; only a request without another one waits, and only for a place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
-import trio
+from collections.abc import Awaitable, Collection, Mapping
 
 from gw.config.settings import BreakerSettings
 from gw.errors import (
@@ -31,8 +29,7 @@ from gw.errors import (
 from gw.policy.breaker import Breaker, BreakerState, GateView, gate_name
 from gw.policy.bucket import Bucket
 from gw.registry.catalog import Model, Provider
-from gw.relay.admission import PLACE_S
-from gw.types.pending import Pending
+from gw.relay.places import Places
 
 _LONGEST_RETRY_AFTER_S = 120.0
 """Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
@@ -45,7 +42,7 @@ class ProviderGate:
     def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
         self.provider = provider
         self.in_flight = 0
-        self.waiting = trio.lowlevel.ParkingLot()  # requests that have no other candidate
+        self.places: Places | None = None  # for requests that have no other candidate, once one had to wait
         self.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
         self.models: dict[str, Gate] = {}
         self.reset_health(breaker)
@@ -101,15 +98,24 @@ class Gate:
     def in_flight(self) -> int:
         return self.shared.in_flight
 
-    def place(self) -> Pending:
-        """Return the wait for a place, of PLACE_S at most; None if there is one."""
-        most = self.shared.provider.max_concurrent
-        return None if most is None or self.shared.in_flight < most else self._wait_for_place(most)
+    def is_full(self) -> bool:
+        """Return whether as many calls of the provider run, or are about to, as may at once."""
+        most, places = self.shared.provider.max_concurrent, self.shared.places
+        return most is not None and self.shared.in_flight + (places.promised if places is not None else 0) >= most
 
-    async def _wait_for_place(self, most: int) -> None:
-        with trio.move_on_after(PLACE_S):
-            while self.shared.in_flight >= most:
-                await self.shared.waiting.park()
+    def place(self, project: str, key: str, weight: int) -> Awaitable[bool]:
+        """Wait for a place at the provider, which has a limit; return whether there is one."""
+        shared = self.shared
+        most = shared.provider.max_concurrent or 1
+        if shared.places is None:
+            shared.places = Places(most, lambda: shared.in_flight)
+        shared.places.most = most
+        return shared.places.wait(project, key, weight)
+
+    def hand_over(self) -> None:
+        """Give a free place of the provider to the request whose turn it is."""
+        if self.shared.places is not None:
+            self.shared.places.hand_over()
 
     def enter(self, now: float) -> None:
         """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over."""
@@ -117,7 +123,7 @@ class Gate:
         if self._closed_until > now:
             wait, detail = self._closed_until - now, "its Retry-After has not passed"
             raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
-        if provider.max_concurrent is not None and shared.in_flight >= provider.max_concurrent:
+        if self.is_full():
             raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
         if not self.breaker.allow(now):
             raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker of the model open")
@@ -135,8 +141,8 @@ class Gate:
         """Release the place. `answered`: content came. A call without content or error was cancelled."""
         own, shared = self.breaker, self.shared.breaker
         self.shared.in_flight -= 1
-        if self.shared.waiting:
-            self.shared.waiting.unpark()
+        if self.shared.places is not None:
+            self.shared.places.hand_over()
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
         if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing, OutOfDescriptors)):

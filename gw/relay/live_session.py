@@ -127,7 +127,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self.in_flight.requests += 1
         try:
             with one_error():
-                if (place := self.planner.place(self.candidates)) is not None:
+                if (place := self.planner.place(self.candidates, caller)) is not None:
                     await place
                 self.planner.admit(self.meter, self.spec, self.candidates)
                 self.check_settings()
@@ -138,6 +138,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
                     nursery.cancel_scope.cancel()
         except BaseException as raised:
             self._close(record_error(raised, stopping=self.in_flight.stopping))
+            self.planner.hand_over(self.candidates)
             raise
         else:
             self._close(None)

@@ -60,7 +60,7 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         models, meter = self.candidates.models, self.meter
         self.in_flight.requests += 1
         try:
-            if (place := self.planner.place(self.candidates)) is not None:
+            if (place := self.planner.place(self.candidates, self._caller)) is not None:
                 await place
             self.planner.admit(meter, self.spec, self.candidates)
             try:
@@ -72,6 +72,7 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
                 self._open = nullcontext(opened)
         except BaseException as error:
             self._end(error)
+            self.planner.hand_over(self.candidates)
             raise
         meter.answered_by(opened.attempt)
         self._response = response = self.response_for(opened)

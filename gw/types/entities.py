@@ -34,6 +34,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     daily_budget_nusd: Annotated[int, "USD per UTC day; 0 = no budget"] = 0
     budget_action: Annotated[BudgetAction, "warn (default) or block"] = "warn"
     max_concurrent: Annotated[Count | None, "concurrent requests; more wait for a second, then get 429. Default: unlimited"] = None
+    weight: Annotated[
+        int, msgspec.Meta(ge=1, le=100), "share of the places that become free while requests wait, beside other projects'"
+    ] = 1
     default_stack: str = ""
     tags: tuple[str, ...] = ()
     accent: Annotated[str, "colour in the dashboard; default: derived from the id"] = ""

@@ -34,7 +34,7 @@ def make_dispatch(
     drain.at_begin(feed.end)
     plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
     router = Router(plane, TABLE)
-    data = HostedApp(app=fenced(data_plane, gateway), counted=True, websockets=True)
+    data = HostedApp(app=fenced(data_plane, gateway), counted=True, waits=True, websockets=True)
     reading = HostedApp(app=fenced(router, gateway))
     changing = HostedApp(app=fenced(QuartApp(router), gateway))
 

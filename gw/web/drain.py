@@ -16,6 +16,8 @@ from typing import Protocol
 
 import trio
 
+from gw.relay.places import Places
+
 
 class DrainedSocket(Protocol):
     """A WebSocket of a client, as the drain sees it."""
@@ -34,7 +36,8 @@ class Drain:
         self.leaving = False
         self.draining = False
         self.deadline = inf  # on trio's clock; infinite until `begin`
-        self.in_flight = 0  # requests and sessions of the data plane now running
+        self.in_flight = 0  # requests and sessions of the data plane now running, and those that wait for a place
+        self.places: Places | None = None  # once one had to wait
         self.idle: dict[trio.CancelScope, float] = {}
         """Scopes around the wait for a next request → the deadline of that wait, on trio's clock, in the order added.
 
@@ -81,8 +84,20 @@ class Drain:
 
     def leave(self) -> None:
         self.in_flight -= 1
+        if self.places is not None:
+            self.places.hand_over()
         if not self.in_flight and self._all_done:
             self._all_done.unpark_all()
+
+    def places_of(self, most: int) -> Places:
+        """Return the `most` places for requests at once. Those that wait must be within `enter` and `leave`."""
+        if self.places is None:
+            self.places = Places(most, self._running)
+        return self.places
+
+    def _running(self) -> int:
+        places = self.places
+        return self.in_flight - (places.waiting + places.promised if places is not None else 0)
 
     async def wait_idle(self) -> None:
         """Wait until no request of the data plane runs."""

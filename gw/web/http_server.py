@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import traceback
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import attrs
 import structlog
@@ -25,6 +26,7 @@ from gw.config.settings import Serve
 from gw.errors import Overloaded
 from gw.net.poller import Poller
 from gw.net.tcp import Transport
+from gw.relay.places import Places
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
@@ -43,6 +45,8 @@ class HostedApp:
     app: ASGIApp
     counted: bool = False
     """Requests count as in flight: they are shed at the limit, and a drain waits for them."""
+    waits: bool = False
+    """At the limit they are given `scope["gw.places"]`, where they must wait for a place, and are shed where as many wait."""
     websockets: bool = False
     """Without them an upgrade is answered with 404."""
 
@@ -58,6 +62,7 @@ log = structlog.get_logger("gw.web")
 
 
 _LAST_REQUEST_S = 1.0  # for the request of a client that connected in the moment in which the drain began
+_WAIT_AT_LEAST = 64  # requests that may wait for a place where the limit is small
 _LOOK_S = 0.05  # between two looks at the turns of WebSockets, while the gateway drains
 
 
@@ -147,8 +152,17 @@ class HttpServer:
                 await trio.sleep(_LOOK_S)
 
     def admit(self, hosted: HostedApp) -> ASGIApp:
-        """Return the app, or in its place a refusal while too much is in flight."""
-        return hosted.app if not hosted.counted or self.drain.in_flight < self.max_in_flight else shed
+        """Return the app; while too much is in flight, the app that first waits for a place, or a refusal."""
+        if not hosted.counted or self.drain.in_flight < self.max_in_flight:
+            return hosted.app
+        if not hosted.waits or self.drain.in_flight >= 2 * self.max_in_flight + _WAIT_AT_LEAST:
+            return shed
+        return partial(_in_turn, hosted.app, self.drain.places_of(self.max_in_flight))
+
+
+def _in_turn(app: ASGIApp, places: Places, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+    scope["gw.places"] = places
+    return app(scope, receive, send)
 
 
 async def shed(scope: Scope, receive: Receive, send: Send) -> None:

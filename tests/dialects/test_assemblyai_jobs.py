@@ -262,7 +262,8 @@ async def test_transcripts_count_as_requests_in_flight(tmp_path):
     with trio.fail_after(20):
         async with running(tmp_path, ", max_in_flight: 1") as (ask, drain, _):
             id_ = await begin(ask)
-            status, _ = await ask(b"GET", f"/v2/transcript/{id_}")
-            assert (status, drain.in_flight) == (503, 1)
-            await drain.wait_idle()
-            assert (await ask(b"GET", f"/v2/transcript/{id_}"))[1]["status"] == "completed"
+            assert drain.in_flight == 1
+            status, job = await ask(b"GET", f"/v2/transcript/{id_}")  # waits for the place that the transcript has
+            assert (status, job["status"]) == (200, "completed")
+            assert drain.places is not None
+            assert (drain.places.waiting, drain.places.promised) == (0, 0)
