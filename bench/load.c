@@ -1,10 +1,11 @@
 // Load on an OpenAI-shaped endpoint over keep-alive connections, all looked after by one thread. Prints one JSON line; times in us.
 //
-//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL]]
+//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY]]]
 //
-// MODE chat | stream | speech. RATE 0 = closed loop (each connection asks again at once); else requests a second over all
+// MODE chat | stream | speech | health (GET /health). RATE 0 = closed loop (each connection asks again at once); else requests a second over all
 // connections, each timed from the moment it was due. "first" is the time to the first body byte (stream: first token),
-// "relay" the age of each streamed token when it arrives (its text holds the time it was written). POLL: see peer.h.
+// "relay" the age of each streamed token when it arrives (its text holds the time it was written), "shed" the time of an
+// answer with 429 or 503, which is not in the others. Nothing of the first second is counted. POLL: see peer.h.
 #include "peer.h"
 
 enum { ROOM = 1 << 18 };
@@ -19,8 +20,8 @@ typedef struct {
 } Conn;
 
 static int port, polling, streaming;
-static long good, bad;
-static Samples whole, first, relay;
+static long good, bad, refused;
+static Samples whole, first, relay, shed;
 static char request[8192];
 static size_t request_size;
 
@@ -45,6 +46,7 @@ static void ended(Conn *c, int status) {
   c->busy = 0;
   if (!c->counted) return;
   if (status == 200) good++;
+  else if (status == 429 || status == 503) refused++;
   else bad++;
 }
 
@@ -69,6 +71,7 @@ static void hear(Conn *c) {
   ssize_t n = recv(c->fd, c->in + c->have, ROOM - c->have - 1, 0);
   long long at = now_ns();
   if (n < 0 && errno == EAGAIN) return;
+  if (!c->busy) c->counted = 0;  // closed between two requests
   if (n <= 0 || !c->busy) { ended(c, 0); return; }
   c->have += n;
   c->in[c->have] = 0;
@@ -85,8 +88,9 @@ static void hear(Conn *c) {
     if (c->counted) add(&first, (at - c->due) / 1e3);
   }
   if (c->length >= 0 ? c->have >= c->body + c->length : c->have >= 5 && !memcmp(c->in + c->have - 5, "0\r\n\r\n", 5)) {
-    if (c->counted) add(&whole, (at - c->due) / 1e3);
-    ended(c, atoi(c->in + 9));
+    int status = atoi(c->in + 9);
+    if (c->counted) add(status == 429 || status == 503 ? &shed : &whole, (at - c->due) / 1e3);
+    ended(c, status);
   } else if (c->have > ROOM - 70000) {
     memmove(c->in + c->body, c->in + c->have - 64, 64);
     c->have = c->body + 64, c->scanned = c->body;
@@ -119,8 +123,8 @@ static long long ask_what_is_due(Conn **all, int connections, double rate, long 
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL]]\n"), 2;
-  const char *mode = argv[2], *model = argv[3];
+  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY]]]\n"), 2;
+  const char *mode = argv[2], *model = argv[3], *key = argc > 8 ? argv[8] : "bench-key-000000000000";
   char body[2048];
   int speech = !strcmp(mode, "speech");
   int connections = atoi(argv[4]);
@@ -131,8 +135,9 @@ int main(int argc, char **argv) {
   else snprintf(body, sizeof body, "{\"model\":\"%s\",%s\"messages\":[{\"role\":\"system\",\"content\":\"You answer callers in one short spoken sentence, without lists and without abbreviations.\"},"
                 "{\"role\":\"user\",\"content\":\"Will it rain this evening by the river, and should I take the umbrella with me or leave it?\"}],\"temperature\":0.5,\"max_tokens\":100}",
                 model, streaming ? "\"stream\":true,\"stream_options\":{\"include_usage\":true}," : "");
-  request_size = snprintf(request, sizeof request, "POST /v1/%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: application/json\r\nAuthorization: Bearer bench-key-000000000000\r\n"
-                          "User-Agent: load/1\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", speech ? "audio/speech" : "chat/completions", port, strlen(body), body);
+  request_size = snprintf(request, sizeof request, "POST /v1/%s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nAccept: application/json\r\nAuthorization: Bearer %s\r\n"
+                          "User-Agent: load/1\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s", speech ? "audio/speech" : "chat/completions", port, key, strlen(body), body);
+  if (!strcmp(mode, "health")) request_size = snprintf(request, sizeof request, "GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", port);
   int poll = argc > 7 && atoi(argv[7]), busy;
   long long begin = now_ns(), measure = begin + 1000000000LL, end = measure + (long long)(atof(argv[5]) * 1e9);
   Conn **all = calloc(connections, sizeof *all);
@@ -146,9 +151,10 @@ int main(int argc, char **argv) {
     busy = 0;
     for (int i = 0; i < connections && !busy; i++) busy = all[i]->busy;
   } while (busy || now_ns() < end);
-  printf("{\"mode\":\"%s\",\"connections\":%d,\"rate\":%.0f,\"good\":%ld,\"bad\":%ld,\"per_s\":%.1f", mode, connections, rate, good, bad, good / atof(argv[5]));
+  printf("{\"mode\":\"%s\",\"connections\":%d,\"rate\":%.0f,\"good\":%ld,\"bad\":%ld,\"refused\":%ld,\"per_s\":%.1f", mode, connections, rate, good, bad, refused, good / atof(argv[5]));
   report("whole", &whole);
   report("first", &first);
   report("relay", &relay);
+  report("shed", &shed);
   printf("}\n");
 }

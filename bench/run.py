@@ -179,7 +179,7 @@ cost_tracking: {{db_path: {self.folder}/bench.db}}
             time.sleep(self.seconds)
             spent = cpu_s(pid) - before if pid else 0.0
             out = json.loads(process.communicate()[0])
-        if out["bad"]:
+        if out["bad"] or out["refused"]:
             raise SystemExit(f"failed requests in {command}: {out}")
         out["cpu_us"] = spent * 1e6 / max(1, out["good"])
         return out
