@@ -28,6 +28,7 @@ SUITES = "*/test_suites*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
+NIGHTLY = ("tests/contract/test_leaving.py",)
 PARALLEL = ("-n", "auto", "--dist", "worksteal")
 """pytest-xdist: one process per core; `nox -s tests -- -n 0` runs in one process."""
 
@@ -59,6 +60,13 @@ def tests(session: nox.Session) -> None:
     # Left out by folder as well: their modules import what only their own sessions install.
     apart = [f"--ignore={folder}" for folder in (CLIENTS, BROWSER)]
     session.run("pytest", "-q", *PARALLEL, "-m", "not clients and not browser", *apart, *session.posargs)
+
+
+@nox.session
+def nightly(session: nox.Session) -> None:
+    """The matrices that `tests` runs in part, whole; arguments after -- go to pytest."""
+    install(session, "test")
+    session.run("pytest", "-q", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
 
 
 @nox.session

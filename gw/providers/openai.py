@@ -83,13 +83,18 @@ def chat(request: ChatRequest, account: Account) -> Abortable[ChatStream]:
 class _ResponsesOrChat(Abortable[ChatStream]):
     """A call of `/responses`, or of `/chat/completions` where a compatible server has no such path. That is remembered."""
 
-    __slots__ = ("_aborted", "_account", "_call", "_request")
+    __slots__ = ("_aborted", "_account", "_call", "_refused", "_request")
 
     def __init__(self, request: ChatRequest, account: Account) -> None:
         self._request = request
         self._account = account
         self._call: Abortable[ChatStream] = chat_call(_RESPONSES, request, account)
         self._aborted = False
+        self._refused = False  # the first call was sent, and refused
+
+    @property
+    def began(self) -> bool:
+        return self._refused or self._call.began
 
     def abort(self) -> None:
         self._aborted = True
@@ -101,6 +106,7 @@ class _ResponsesOrChat(Abortable[ChatStream]):
         except ProviderRejected as error:
             if self._aborted or error.upstream_status not in (404, 405) or error.upstream_code.startswith("model"):
                 raise
+        self._refused = True
         self._call = chat_call(_CHAT, self._request, self._account)
         stream = await self._call.__aenter__()
         self._account.call_state[_CHAT_ONLY] = True

@@ -13,9 +13,10 @@ from gw.providers import openai
 from gw.providers.sim import fsk
 from gw.providers.spec import Account
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
+from gw.types.llm import ChatRequest
 from gw.types.secret import Secret
 from gw.types.stt import Final, ListenEnd, ListenRequest, UtteranceEnd
-from gw.wire import g711, openai_chat
+from gw.wire import g711, openai_chat, openai_responses_request
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -201,3 +202,23 @@ async def test_nobody_there(nursery, autojump_clock):
         async with rig.listen():
             pass
     assert caught.value.outcome == "unreachable"
+
+
+async def test_a_response_left_while_the_server_is_dialled_has_not_begun(nursery, autojump_clock):
+    """What was never sent costs nothing; what was sent to a server without `/responses` was sent."""
+    fields = {"model": msgspec.Raw(b'"m"'), "messages": msgspec.Raw(b'[{"role":"user","content":"hi"}]')}
+    request = ChatRequest(model="m", fields=fields, dialect=openai_responses_request.DIALECT, native=b'{"model":"m","input":"hi"}')
+    rig = Rig(nursery)
+    rig.net.connect_s["stt.test"] = 60
+    call = openai.chat(request, rig.account)
+    with trio.move_on_after(1):
+        async with call:
+            pass
+    assert not call.began
+    rig.net.connect_s["stt.test"] = 0
+    rig.fake.status = [404, 500]
+    call = openai.chat(request, rig.account)
+    with pytest.raises(ProviderError):
+        async with call:
+            pass
+    assert call.began
