@@ -135,7 +135,8 @@ class OneModel(ListedModel):
     provider: str
     model: str
     modalities: list[Modality]
-    source: Source
+    source: Source | Literal["vendor"]
+    """`vendor`: not listed, but requests with this name go to that vendor, which has such a model."""
     prices: list[str]
 
 
@@ -266,8 +267,17 @@ def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
     entries = entries or _named(catalog, model_id)
     if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
+    return _one(entries, created_at, entries[0].source)
+
+
+def unlisted(model: Model, created_at: float) -> OneModel:
+    """Return a vendor's model that no entry of the configuration names, by the vendor's name for it."""
+    return msgspec.structs.replace(_one([model], created_at, "vendor"), id=model.name)
+
+
+def _one(entries: list[Model], created_at: float, source: Source | Literal["vendor"]) -> OneModel:
     fields = msgspec.structs.asdict(_listed(entries, created_at)) | msgspec.structs.asdict(_entry(entries))
-    return OneModel(**fields, source=entries[0].source, prices=[text for entry in entries for text in own_prices(entry)])
+    return OneModel(**fields, source=source, prices=[text for entry in entries for text in own_prices(entry)])
 
 
 def _named(catalog: Catalog, name: str) -> list[Model]:

@@ -187,7 +187,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
     if bearer.single_use_id:
         gateway.credentials.use_up(bearer)
         scope["gw.single_use"] = bearer
-    vendor, path_vendor = _vendors(dialect, scope["path"], headers, catalog)
+    vendor, path_vendor = vendors_of(dialect, scope["path"], headers, catalog)
     caller = Caller(
         project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
@@ -198,7 +198,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
     return caller, logged_in is None and bearer.expires_at is None
 
 
-def _vendors(dialect: str, path: str, headers: Headers, catalog: Catalog) -> tuple[str, str]:
+def vendors_of(dialect: str, path: str, headers: Headers, catalog: Catalog) -> tuple[str, str]:
     """Return the provider type whose API the caller was written for, and another one that it may mean by a name, or "".
 
     OpenAI's protocol below `/openai/v1` is the address of Groq's API and of Azure's: Groq's own SDK says its name, and where no OpenAI

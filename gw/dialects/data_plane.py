@@ -84,8 +84,8 @@ def _without_version(routes: Routes) -> Routes:
 
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_WITH_SLASHES = frozenset(("deployment",))
-"""Parameters that may be more than one segment: Azure's clients do not escape the slash of a model's id."""
+_WITH_SLASHES = frozenset(("deployment", "model_id"))
+"""Parameters that may be more than one segment: not every client escapes the slash of a model's id."""
 _Run = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 

@@ -60,10 +60,10 @@ def dialect_of(scope: Scope, path: str) -> Dialect | None:
     for family, dialect in _FAMILIES:
         if path == family or path.startswith(family + "/"):
             return dialect
-    return _by_credential(scope) or (openai.DIALECT if path.startswith("/v1/") else None)
+    return by_credential(scope) or (openai.DIALECT if path.startswith("/v1/") else None)
 
 
-def _by_credential(scope: Scope) -> Dialect | None:
+def by_credential(scope: Scope) -> Dialect | None:
     """Return the vendor whose clients alone send such a header."""
     if header(scope, b"xi-api-key") is not None:
         return elevenlabs.DIALECT

@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from gw.admin import listings
+from gw.dialects import model_lookup
 from gw.dialects.auth import grant, query_fields
 from gw.dialects.http_handler import JSON, Handler, HttpExchange, Routes
 from gw.dialects.request_io import send_response
@@ -247,6 +248,9 @@ OPENAI_LIKE: Routes = {
 }
 """For the lists in Open WebUI's settings, which it reads from every speech server but OpenAI's: `get_available_voices` and
 `get_available_models` of its `routers/audio.py`. Kokoro's own server has the voices, too."""
-MODELS: Routes = {("GET", "/v1/models"): _json(_models)}
+MODELS: Routes = {
+    ("GET", "/v1/models"): _json(_models),
+    ("GET", "/v1/models/{model_id}"): _json(lambda e: model_lookup.find(e.gateway, e.caller, e.scope["path_params"]["model_id"])),
+}
 MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -7,6 +7,7 @@ from functools import partial
 from gw.admin import fallbacks, keys, listings, models, projects, providers, voice_list
 from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
+from gw.dialects import model_lookup
 from gw.types.ids import MODALITIES
 from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
 
@@ -18,6 +19,7 @@ _CONFIRM = QueryField(
 _CASCADE = QueryField(
     "cascade", _BOOLEAN, "As `confirm`: delete the provider's models too. Without it a provider with models is refused."
 )
+_VERSION = QueryField("api-version", {"type": "string"}, "Sent by Azure's clients; changes nothing.")
 
 
 def list_models(request: Request) -> object:
@@ -41,7 +43,7 @@ ENTITIES = (
             QueryField("limit", _PAGE, "Entries of `data` at most; absent = all."),
             QueryField("after_id", {"type": "string"}, "Only entries of `data` after this id."),
             QueryField("before_id", {"type": "string"}, "Only entries of `data` before this id, the last ones of them."),
-            QueryField("api-version", {"type": "string"}, "Sent by Azure's clients; changes nothing."),
+            _VERSION,
         ),
         answers=(listings.ModelList, Raw("application/json", {"type": "array", "items": {"type": "object"}})), errors=(404, 422),
     ),
@@ -50,9 +52,11 @@ ENTITIES = (
         body=models.CreateModel, answers=(models.ModelCreated,), errors=(404, 409, 422, 503),
     ),
     _models(
-        "GET", "/v1/models/{model_id}", "get_model", "One model, by its id or an alias.",
-        lambda r: listings.model(r.catalog, r.name, r.gateway.started_at), right="data",
-        aliases=("/openai/v1/models/{model_id}",), answers=(listings.OneModel,), errors=(404,),
+        "GET", "/v1/models/{model_id}", "get_model", "One model, by any name that requests may have.",
+        lambda r: model_lookup.find(r.gateway, model_lookup.reader(r.gateway, r.scope), r.name), right="data",
+        notes="A name that is not listed is found where the price tables know it at the vendor that a request with it would go to.",
+        aliases=("/openai/v1/models/{model_id}", "/openai/models/{model_id}"), query=(_VERSION,),
+        answers=(listings.OneModel,), errors=(404,),
     ),
     _models(
         "PATCH", "/v1/models/{model_id}", "update_model", "Change a model.",
