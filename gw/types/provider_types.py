@@ -40,12 +40,14 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "openai": ProviderType("cloud", ("stt", "llm", "tts")),
     "anthropic": ProviderType("cloud", ("llm",)),
     "groq": ProviderType("cloud", ("stt", "llm", "tts"), names_with_slash=True),
-    # Its API reference of /v1/speak: the default of `model`. For /v1/listen none was seen.
-    "deepgram": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "aura-asteria-en"}),
+    # Its API reference of /v1/speak, and its page "Model Options" for /v1/listen: the defaults of `model`.
+    "deepgram": ProviderType("cloud", ("stt", "tts"), default_models={"stt": "base-general", "tts": "aura-asteria-en"}),
+    # It has no default: its SDK 4.2.0 declares `model_id` and `model` as required.
     "cartesia": ProviderType("cloud", ("stt", "tts")),
-    # Its API reference of text to speech: the default of `model_id`.
+    # Its API reference of text to speech: the default of `model_id`. A transcription needs one (its SDK 2.78.0).
     "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}),
-    "assemblyai": ProviderType("cloud", ("stt",)),
+    # Its page "Model selection" for recordings. A live session needs one there (its page "Universal Streaming") and gets the same here.
+    "assemblyai": ProviderType("cloud", ("stt",), default_models={"stt": "universal-3-5-pro"}),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),

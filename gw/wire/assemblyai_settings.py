@@ -18,6 +18,8 @@ from gw.wire.json_frames import json_frame
 from gw.wire.query import int_field, is_true, language_tag, optional_pairs, own_settings
 
 _REGIONS = frozenset({"en_au", "en_uk", "en_us", "de_ch"})  # languages whose region is accepted for recordings
+_DEFAULT_MODELS = ("universal-3-5-pro", "universal-2")
+"""`speech_models` of a request without them; the second has languages that the first lacks (assemblyai.com/docs/speech-to-text/models)."""
 _LIVE_SERVED = frozenset({
     "speech_model", "encoding", "sample_rate", "format_turns", "formatted_finals", "language_code", "language_codes",
     "language_detection", "max_turn_silence", "keyterms_prompt", "prompt", "filter_profanity", "redact_pii",
@@ -139,3 +141,13 @@ class JobSettings(msgspec.Struct, gc=False):
             "needs_own": needs_own,
             "ignorable": ignorable,
         }
+
+
+def models(request: TranscribeRequest, model: str) -> list[str]:
+    """Return the model, with those behind it that a caller of this dialect has named, or AssemblyAI's own list where it named none."""
+    if request.dialect != "assemblyai":
+        return [model]
+    named = next((msgspec.json.decode(raw) for name, raw in request.fields if name == "speech_models"), None)
+    if isinstance(named, list) and named[:1] == [model]:
+        return named
+    return [*_DEFAULT_MODELS] if not request.model and model == _DEFAULT_MODELS[0] else [model]

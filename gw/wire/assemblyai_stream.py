@@ -440,7 +440,7 @@ def upload_url(body: bytes, provider: str) -> str:
 
 def job_body(request: stt.TranscribeRequest, model: str, url: str) -> bytes:
     """Return the body of `POST /v2/transcript`. The settings of a caller of this dialect are passed on."""
-    body: dict[str, Any] = {"audio_url": url, "speech_models": [model]}
+    body: dict[str, Any] = {"audio_url": url, "speech_models": assemblyai_settings.models(request, model)}
     if request.dialect == "assemblyai":
         body |= {name: msgspec.Raw(raw.encode()) for name, raw in request.fields if name not in _OURS}
         return msgspec.json.encode(body)

@@ -133,9 +133,17 @@ def test_no_model_named_means_the_vendor_of_the_protocol_first():
     resolve = catalog(listed[0], providers=providers, chains={"tts": ("sim/tone",)}).resolve
     assert resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "elevenlabs/eleven_multilingual_v2"
     assert catalog(listed[0], chains=chain).resolve("", "tts", PLAIN, dialect_provider="elevenlabs").id == "sim/tone"
-    deepgram = Provider(id="deepgram", type="deepgram", location="cloud", api_key=KEY)
-    resolve = catalog(listed[0], providers={"sim": sim, "deepgram": deepgram}, chains={"tts": ("sim/tone",)}).resolve
+    vendors = ("deepgram", "assemblyai", "cartesia", "elevenlabs")
+    cloud = {name: Provider(id=name, type=name, location="cloud", api_key=KEY) for name in vendors}
+    listed = (listed[0], model("sim/tone", "stt"))
+    chain = {"tts": ("sim/tone",), "stt": ("sim/tone",)}
+    resolve = catalog(*listed, providers={"sim": sim, **cloud}, chains=chain).resolve
     assert resolve("", "tts", PLAIN, dialect_provider="deepgram").id == "deepgram/aura-asteria-en"
+    found = {vendor: resolve("", "stt", PLAIN, dialect_provider=vendor).id for vendor in vendors}
+    assert found == {
+        "deepgram": "deepgram/base-general", "assemblyai": "assemblyai/universal-3-5-pro",
+        "cartesia": "sim/tone", "elevenlabs": "sim/tone",  # these two document no default
+    }
 
 
 def test_unknown_names_suggest_what_is_near():

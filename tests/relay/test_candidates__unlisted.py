@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
+from gw.types.audio import PCM_16K
 from gw.types.usage import NANO
+from gw.wire import wav
 from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 
@@ -13,9 +16,10 @@ CONFIG = """
 providers:
   openai: {api_key: a-key-of-no-value, base_url: "http://openai.test/v1"}
   elevenlabs: {api_key: a-key-of-no-value, base_url: "http://elevenlabs.test"}
+  deepgram: {api_key: a-key-of-no-value, base_url: "http://deepgram.test"}
   sim: {}
-models: {llm: [sim/echo], tts: [sim/tone]}
-fallbacks: {tts: [sim/tone]}
+models: {llm: [sim/echo], tts: [sim/tone], stt: [sim/tone]}
+fallbacks: {tts: [sim/tone], stt: [sim/tone]}
 """
 
 
@@ -43,6 +47,17 @@ async def test_speech_without_a_model_is_the_vendor_s_documented_default(tmp_pat
         reply = await plane.post("/v1/text-to-speech/v?output_format=pcm_24000", msgspec.json.encode({"text": "one two three"}))
         assert reply.status == 200
         assert plane.kept.record.model_id == "elevenlabs/eleven_multilingual_v2"
+
+
+async def test_a_recording_without_a_model_is_the_vendor_s_documented_default(tmp_path, autojump_clock):
+    recording = wav.header(PCM_16K, 64_000) + bytes(64_000)
+    async with open_plane(CONFIG, tmp_path) as plane:
+        plane.net.hosts["deepgram.test", 80] = hosted(FakeDeepgram(models=("base-general",)))
+        reply = await plane.post("/v1/listen", recording, "audio/wav")
+        assert reply.status == 200
+        record = plane.kept.record
+        # 0.0125 USD per minute (gw/pricing/rates/deepgram.toml)
+        assert (record.model_id, record.cost_nusd) == ("deepgram/base-general", round(2 / 60 * 0.0125 * NANO))
 
 
 async def test_many_unlisted_names_are_not_kept(tmp_path, autojump_clock, monkeypatch):

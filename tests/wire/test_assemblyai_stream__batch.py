@@ -122,6 +122,19 @@ def test_the_request_for_a_recording():
     }  # fmt: skip
 
 
+def test_models_that_a_caller_of_the_same_dialect_names_or_does_not():
+    def models(model: str, sent: str, *named: str) -> list[str]:
+        fields = (("speech_models", msgspec.json.encode(named).decode()),) if named else ()
+        request = TranscribeRequest(model=model, audio=Recording(), fields=fields, dialect="assemblyai")
+        return msgspec.json.decode(batch.job_body(request, sent, URL))["speech_models"]
+
+    assert models("slam-1", "slam-1", "slam-1", "universal") == ["slam-1", "universal"]
+    assert models("assemblyai/slam-1", "slam-1", "assemblyai/slam-1", "universal") == ["slam-1"]
+    assert models("", "universal-3-5-pro") == ["universal-3-5-pro", "universal-2"]
+    assert models("", "universal-2") == ["universal-2"]
+    assert models("universal-3-5-pro", "universal-3-5-pro") == ["universal-3-5-pro"]
+
+
 @pytest.mark.parametrize(
     ("language", "sent"),
     [
