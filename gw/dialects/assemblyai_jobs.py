@@ -26,7 +26,11 @@ from gw.wire.assemblyai_stream import TranscriptOptions
 LIFETIME_S = 3_600.0
 MAX_UPLOADS_EACH = 64
 MAX_UPLOADS = 1_024
+MAX_JOBS_EACH = 512
+"""Transcripts of a project, each kept for an hour."""
 MAX_JOBS = 1_024
+"""Transcripts of all projects; beyond that a project may still have `JOBS_ALWAYS`, so that the others cannot shut it out."""
+JOBS_ALWAYS = 32
 BODIES_EACH = 20
 """Bytes of a project's uploads, in bodies of `serve.max_body_mb`."""
 _URL_PREFIX = "gw-upload:"  # scheme of an upload's URL
@@ -144,8 +148,7 @@ class Jobs:
             first = assemblyai_stream.encode_job(id_, "processing", audio_url=options.audio_url, **_webhook_members(options))
             self._gateway.relay.resolve(request.model, "stt", exchange.caller)
             self._gateway.relay.refuse_unsupported(request, exchange.caller)
-            if len(self._jobs) >= MAX_JOBS:
-                raise Overloaded(what=f"{MAX_JOBS} transcripts are held already", retry_after_s=30.0)
+            self._check_jobs(exchange.caller.project)
             job = TranscriptJob(exchange.caller.project, options.audio_url, self._gateway.clock.now(), first)
             await self._save(id_, job, callback, "error")  # what is sent should gw be stopped before the end
             self._jobs[id_] = job
@@ -157,6 +160,15 @@ class Jobs:
                 await own.__aexit__(None, None, None)
             raise
         return first
+
+    def _check_jobs(self, project: str) -> None:
+        """Raise Overloaded, until one of them may be forgotten, if the project holds too many transcripts."""
+        theirs = [job.created_at for job in self._jobs.values() if job.project == project]
+        if len(theirs) < MAX_JOBS_EACH and (len(self._jobs) < MAX_JOBS or len(theirs) < JOBS_ALWAYS):
+            return
+        what = f"this project holds {len(theirs)} transcripts" + (f" of {len(self._jobs)}" if len(theirs) < MAX_JOBS_EACH else "")
+        until = min(theirs) + LIFETIME_S - self._gateway.clock.now()
+        raise Overloaded(what=f"{what}; each is kept for an hour", retry_after_s=max(until, 1.0))
 
     def _upload_at(self, url: str, project: str) -> Upload:
         """Return an upload by its address. Raises ClientProtocolError."""

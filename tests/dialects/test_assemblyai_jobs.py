@@ -159,6 +159,25 @@ async def test_uploads_are_bounded_by_their_bytes_too(tmp_path, autojump_clock, 
         assert (await Api(world.plane, "gwk_two_0123456789").upload()).status == 200
 
 
+async def test_one_project_cannot_take_the_transcripts_of_another(tmp_path, autojump_clock, monkeypatch):
+    monkeypatch.setattr(assemblyai_jobs, "LIFETIME_S", 600.0)
+    monkeypatch.setattr(assemblyai_jobs, "MAX_JOBS_EACH", 4)
+    monkeypatch.setattr(assemblyai_jobs, "MAX_JOBS", 5)
+    monkeypatch.setattr(assemblyai_jobs, "JOBS_ALWAYS", 2)
+    async with opened(tmp_path) as (world, api):
+        other = Api(world.plane, "gwk_two_0123456789")
+        url = (await api.upload()).json["upload_url"]
+        assert [(await api.start(MODELS[0], audio_url=url)).status for _ in range(5)] == [200] * 4 + [503]
+        refused = await api.start(MODELS[0], audio_url=url)
+        assert "this project holds 4 transcripts; each is kept for an hour" in refused.json["error"]
+        assert 590 <= int(refused.headers["retry-after"]) <= 600
+        url = (await other.upload()).json["upload_url"]
+        assert [(await other.start(MODELS[0], audio_url=url)).status for _ in range(3)] == [200, 200, 503]
+        assert "this project holds 2 transcripts of 6" in (await other.start(MODELS[0], audio_url=url)).json["error"]
+        await trio.sleep(assemblyai_jobs.LIFETIME_S + 1)
+        assert (await api.transcript(MODELS[0]))["text"] == TEXT
+
+
 HOOK = {"webhook_url": "http://files.test/hook?a=1", "webhook_auth_header_name": "X-Secret", "webhook_auth_header_value": "s 1"}
 
 
