@@ -7,7 +7,7 @@
 // GET /set?latency=US&tokens=N&interval=US&poll=1 changes the settings while it runs (poll: see peer.h).
 #include "peer.h"
 
-enum { ROOM = 1 << 20, MOST = 4096 };
+enum { ROOM = 32 << 20, MOST = 4096 };  // bytes of one request; malloc takes memory only as they come
 typedef enum { NOTHING, CHAT, EVENTS_OF_CHAT, SPEECH, TRANSCRIPT } Kind;
 
 // `kind` is what it is answering, `step` how many pieces of that have gone, `due` when the next one goes.

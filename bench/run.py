@@ -135,6 +135,7 @@ daemon off; worker_processes 1; pid {self.folder}/nginx.pid; error_log /dev/null
 events {{ worker_connections 4096; }}
 http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_path {self.folder}/proxy;
   fastcgi_temp_path {self.folder}/f; uwsgi_temp_path {self.folder}/u; scgi_temp_path {self.folder}/s; keepalive_requests 100000000;
+  client_max_body_size 0; proxy_request_buffering off;
   upstream provider {{ server 127.0.0.1:{self.upstream_port}; keepalive 512; keepalive_requests 100000000; }}
   server {{ listen 127.0.0.1:{port};
     location / {{ proxy_pass http://provider; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_buffering off; }} }} }}
@@ -153,6 +154,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_pat
 providers: {{up: {{type: openai, api_key: sk-bench-0000000000000000, base_url: "http://127.0.0.1:{self.upstream_port}/v1"}}}}
 models:
   llm: {{up/bench: {{price: {{unit: 1M_tokens, input: 0.5, output: 1.5}}}}}}
+  stt: {{up/bench-stt: {{price: {{unit: minute, usd: 0.006}}}}}}
   tts: {{up/bench: {{price: {{unit: 1M_characters, usd: 15}}}}}}
 rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
 projects: {{default: {{daily_budget: 100000, budget_action: block}}}}

@@ -9,7 +9,6 @@ from functools import partial
 from gw.dialects import error_bodies, http_handler, live_transcription
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
-from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import TranscribeAnswer
@@ -45,7 +44,7 @@ async def tts_sse(exchange: HttpExchange) -> None:
 
 
 async def stt(exchange: HttpExchange) -> None:
-    async with Upload() as upload:
+    async with exchange.upload() as upload:
         await http_handler.read_form(exchange, upload)
         request = cartesia_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 

@@ -63,7 +63,7 @@ def _is_json(exchange: HttpExchange) -> bool:
 async def listen(exchange: HttpExchange) -> None:
     """Answer with the transcript, or with `callback` at once with the request's id; the transcript is sent there then."""
     url, method = deepgram_listen.callback_of(exchange.query)
-    upload = Upload()
+    upload = exchange.upload()
     handed_over = False
     try:
         request = await _recording(exchange, upload)

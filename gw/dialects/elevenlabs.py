@@ -26,7 +26,6 @@ from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import Headers, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
-from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession, close_code_of
 from gw.errors import GwError
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
@@ -94,7 +93,7 @@ async def timed_stream(exchange: HttpExchange) -> None:
 
 
 async def recording(exchange: HttpExchange) -> None:
-    async with Upload() as upload:
+    async with exchange.upload() as upload:
         await http_handler.read_form(exchange, upload, elevenlabs_settings.URLS)
         fields = [*upload.fields, *query_pairs(exchange.query)]
 

@@ -80,6 +80,10 @@ class HttpExchange(msgspec.Struct, eq=False):
         """Read the body. Raises TooLarge."""
         return request_io.read_body(self.receive)
 
+    def upload(self) -> Upload:
+        """Return a place for an upload that ends with this request."""
+        return Upload(self.gateway.relay.in_flight.upload_memory)
+
     async def decoded(self, decode: Callable[[bytes], T]) -> T:
         """Read and decode the body, a large one in a thread. Raises TooLarge and what `decode` raises."""
         body = await request_io.read_body(self.receive)

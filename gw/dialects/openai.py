@@ -14,7 +14,6 @@ import msgspec
 from gw.dialects import http_handler
 from gw.dialects.http_handler import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
-from gw.dialects.upload import Upload
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio, x_groq
@@ -70,7 +69,7 @@ async def speech(exchange: HttpExchange) -> None:
 
 
 async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> None:
-    async with Upload() as upload:
+    async with exchange.upload() as upload:
         await http_handler.read_form(exchange, upload, ("url",))
 
         def parse() -> TranscribeRequest:

@@ -295,9 +295,9 @@ class ClientExchange:
 
     async def _send(self, transport: Transport, body: bytes | RequestBody) -> bool:
         """Send a request too large for one write; return whether all of it was written. Raises what reading the body raises."""
-        if not await _write(transport, self._head):
-            return False
-        return await (_write(transport, body) if isinstance(body, bytes) else _send_chunks(transport, body))
+        if not isinstance(body, bytes):
+            return await _send_chunks(transport, self._head, body)
+        return await _write(transport, self._head) and await _write(transport, body)
 
 
 async def _write(transport: Transport, data: bytes) -> bool:
@@ -309,17 +309,24 @@ async def _write(transport: Transport, data: bytes) -> bool:
     return True
 
 
-async def _send_chunks(transport: Transport, body: RequestBody) -> bool:
-    """Return whether all was written. Raises ValueError if the body is not as long as its `size`."""
+async def _send_chunks(transport: Transport, head: bytes, body: RequestBody) -> bool:
+    """Send head and body; return whether all was written. Raises ValueError if the body is not as long as its `size`."""
     left = body.size
+    unsent = head  # small pieces go out together
     chunks = body.chunks()
     try:
         async for chunk in chunks:
             left -= len(chunk)
             if left < 0:
                 raise ValueError("the request body is longer than its announced size")
-            if chunk and not await _write(transport, chunk):
+            if len(unsent) + len(chunk) <= JOIN_MAX_BYTES:
+                unsent += chunk
+                continue
+            if not await _write(transport, unsent):
                 return False
+            unsent = chunk
+        if unsent and not await _write(transport, unsent):
+            return False
     finally:
         if isinstance(chunks, AsyncGenerator):
             await chunks.aclose()

@@ -28,7 +28,7 @@ CAUSES: Final[Mapping[int, Unreached]] = {
     errno.EADDRNOTAVAIL: "no_route", errno.ETIMEDOUT: "timeout",
 }  # fmt: skip
 READ_BYTES: Final = 65_536
-READS_BEFORE_YIELD: Final = 32
+BYTES_BEFORE_YIELD: Final = 32 * READ_BYTES
 """Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""
 
 LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
@@ -132,12 +132,12 @@ def unreachable(provider: str, error: BaseException) -> ProviderError:
 class TcpStream(Transport):
     """A connected, non-blocking stdlib socket."""
 
-    __slots__ = ("_busy_reads", "_more", "_reading", "_sock")
+    __slots__ = ("_busy_bytes", "_more", "_reading", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._reading: poller.Reading | None = None
-        self._busy_reads = 0
+        self._busy_bytes = 0
         self._more = False  # the last read filled its buffer
 
     @property
@@ -195,13 +195,13 @@ class TcpStream(Transport):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         sock, limit, ready = self._sock, READ_BYTES if max_bytes is None else max_bytes, self._more
         if ready:
-            await self._take_turns()
+            await self._take_turns(limit)
         descriptor = sock.fileno()
         if descriptor < 0:
             raise trio.ClosedResourceError("this connection is closed")
         while True:
             if not ready:
-                self._busy_reads = 0
+                self._busy_bytes = 0
                 await trio.lowlevel.wait_readable(descriptor)
             try:
                 data = sock.recv(limit)
@@ -217,12 +217,12 @@ class TcpStream(Transport):
         except BlockingIOError:
             return None
 
-    async def _take_turns(self) -> None:
-        self._busy_reads += 1
-        if self._busy_reads < READS_BEFORE_YIELD:
+    async def _take_turns(self, limit: int) -> None:
+        self._busy_bytes += limit
+        if self._busy_bytes < BYTES_BEFORE_YIELD:
             await trio.lowlevel.checkpoint_if_cancelled()
         else:
-            self._busy_reads = 0
+            self._busy_bytes = 0
             await trio.lowlevel.checkpoint()
 
     def is_stale(self) -> bool:

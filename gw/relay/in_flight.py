@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
 from gw.relay.large_requests import LargeRequests
+
+UPLOADS_BYTES: Final = 64_000_000
 
 
 class _Expiring(Protocol):
@@ -46,6 +48,24 @@ class DeadlineKeeper:
             self.running, self.nursery = False, None
 
 
+class UploadMemory:
+    """Memory that uploads of more than a megabyte share; what does not fit goes to files."""
+
+    def __init__(self, most_bytes: int = UPLOADS_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self.taken = 0
+
+    def take(self, size: int) -> bool:
+        """Take `size` bytes, if they are free."""
+        if self.taken + size > self._most_bytes:
+            return False
+        self.taken += size
+        return True
+
+    def give_back(self, size: int) -> None:
+        self.taken -= size
+
+
 class InFlight:
     """The running requests. `stop` ends them all: each raises Stopping where it waits for its upstream."""
 
@@ -54,6 +74,7 @@ class InFlight:
         self.keeper = DeadlineKeeper()
         self.scopes: set[trio.CancelScope] = set()  # cancel scopes of the attempts that cannot be aborted
         self.large = LargeRequests()
+        self.upload_memory = UploadMemory()
         self.stopping = False
 
     def stop(self) -> None:

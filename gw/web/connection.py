@@ -139,6 +139,16 @@ class Connection:
             self.on_left()
         self.wake()
 
+    async def receive(self, most_bytes: int) -> bytes:
+        """Wait for bytes and return them, past `buffer`, which is empty; b"" when the client has left. Not beside a reader task."""
+        try:
+            data = await self.transport.receive_some(most_bytes)
+        except LOST:
+            data = b""
+        if not data:
+            self.hung_up()
+        return data
+
     def wait(self) -> Awaitable[None]:
         """Wait until bytes arrive or the client leaves; return at once when it has left. For one task at a time."""
         if self.left:

@@ -22,6 +22,7 @@ from gw.web.http_server_head import Head
 
 DRAIN_BYTES = 65_536
 """An unread remainder of a request body up to this size is dropped to keep the connection; a larger one closes it."""
+_PIECE_BYTES = 262_144  # most that is read of a body at once
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, reason) for status, reason in REASONS.items()}
 _HOST_FIELDS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
@@ -152,10 +153,14 @@ class ServerExchange:
         slack_s = connection.limits.body_idle_s + self.taken_bytes / connection.limits.body_rate - self._waited_s
         with trio.move_on_after(max(0.0, min(connection.limits.body_idle_s, slack_s))):
             while not data and not body.done:
-                await connection.wait()
+                if body.at_least and not connection.reading:  # straight from the socket: a large body is not copied
+                    data = await connection.receive(min(body.at_least, _PIECE_BYTES))
+                    body.count(len(data))
+                else:
+                    await connection.wait()
+                    data = body.take(connection.buffer)
                 if connection.left:
                     await trio.sleep_forever()  # the reader has cancelled the app
-                data = body.take(connection.buffer)
         self._waited_s += trio.current_time() - began
         if not data and not body.done:
             raise Refused(408, "the request body came too slowly")

@@ -214,6 +214,16 @@ class BodyFraming:
         """Return the number of bytes still to come; None while that is unknown (chunks)."""
         return 0 if self.done else None if self.chunked else self._left
 
+    @property
+    def at_least(self) -> int:
+        """Return a number of bytes that are sure to belong to the body; 0 if it comes in chunks."""
+        return 0 if self.chunked else self._left
+
+    def count(self, size: int) -> None:
+        """Note that `size` bytes of the body, at most `at_least`, have been received past the buffer."""
+        self._left -= size
+        self.done = not self._left
+
     def take(self, buffer: bytearray) -> bytes:
         """Remove and return the body bytes at the buffer's start; b"" when none have arrived. Raises Refused."""
         if self.chunked:

@@ -67,10 +67,19 @@ class MultipartDecoder:
         """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
         parts: list[Part] = []
         if self._step is not MultipartDecoder._done:
+            if self._is_all_of_file(data):
+                return [FileData(data=data)]
             self._buffer += data
             while self._step(self, parts):
                 pass
         return parts
+
+    def _is_all_of_file(self, data: bytes) -> bool:
+        """Return whether `data` belongs to the file that is being read, as a whole: then it need not be copied."""
+        if not data or self._buffer or self._step is not MultipartDecoder._file:
+            return False
+        delimiter = self._delimiter
+        return data.find(b"\r", max(0, len(data) - len(delimiter) + 1)) < 0 and delimiter not in data
 
     def end(self) -> None:
         """End the body. Raises ClientProtocolError if the closing delimiter has not come."""

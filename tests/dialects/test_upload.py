@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import os
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from gw.dialects.upload import Upload, read_upload
-from gw.errors import ClientProtocolError
+from gw.errors import ClientProtocolError, StoreUnavailable
+from gw.relay.in_flight import UploadMemory
 from gw.types.audio import PCM_16K, AudioFormat
 from gw.wire import wav
 from gw.wire.multipart import encode_form
@@ -26,7 +30,7 @@ def form(fields, audio: bytes, *, file_first: bool = False) -> bytes:
 
 @asynccontextmanager
 async def upload_of(
-    body: bytes, *, piece: int = 10_000, content_type: bytes | None = None
+    body: bytes, *, piece: int = 10_000, content_type: bytes | None = None, memory: UploadMemory | None = None
 ) -> AsyncIterator[Upload]:
     pieces = [body[i : i + piece] for i in range(0, len(body), piece)] or [b""]
 
@@ -35,7 +39,7 @@ async def upload_of(
         return {"type": "http.request", "body": data, "more_body": bool(pieces)}
 
     scope = {"headers": [(b"content-type", content_type or b"multipart/form-data; boundary=" + BOUNDARY)]}
-    async with Upload() as upload:
+    async with Upload(memory) as upload:
         await read_upload(scope, receive, upload)
         yield upload
 
@@ -70,10 +74,43 @@ async def test_an_upload_that_does_not_tell_has_no_length():
         assert (upload.format, upload.audio_seconds) == (None, 0.0)
 
 
-async def test_a_large_upload_is_not_in_memory():
-    async with upload_of(form([], b"x" * 2_000_000), piece=65_536) as upload:
-        assert [len(piece) async for piece in upload.chunks()][:2] == [65_536, 65_536]
-        assert upload._spool._rolled
+async def in_file(upload: Upload) -> int:
+    return 0 if upload._file is None else os.fstat(upload._file.fileno()).st_size
+
+
+async def test_more_than_a_megabyte_goes_to_a_file_in_large_pieces():
+    async with upload_of(form([], b"x" * 3_000_000), piece=65_536) as upload:
+        assert await in_file(upload) > 2_000_000
+        assert [len(piece) async for piece in upload.chunks()][:2] == [1_048_576, 1_048_576]
+
+
+async def test_uploads_share_memory_while_there_is_some():
+    memory = UploadMemory(5_000_000)
+    async with upload_of(form([], b"x" * 3_000_000), piece=65_536, memory=memory) as first:
+        assert (await in_file(first), memory.taken) == (0, 3_000_000)
+        async with upload_of(form([], b"y" * 3_000_000), piece=65_536, memory=memory) as second:
+            assert await in_file(second) > 2_000_000  # not even the megabytes that it had taken before
+            assert memory.taken == 3_000_000
+            assert await complete(second) == b"y" * 3_000_000
+        assert await complete(first) == b"x" * 3_000_000
+    assert memory.taken == 0
+
+
+async def test_small_pieces_are_joined_before_they_are_sent_on():
+    async with upload_of(form([], bytes(200_000)), piece=1_000) as upload:
+        sizes = [len(piece) async for piece in upload.chunks()]
+    assert sum(sizes) == 200_000
+    assert min(sizes[:-1]) >= 32_768
+
+
+async def test_a_disk_that_is_full_is_no_fault_of_the_caller(monkeypatch):
+    def no_space(*_: object, **__: object) -> object:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", no_space)
+    with pytest.raises(StoreUnavailable, match="No space left"):
+        async with upload_of(form([], b"x" * 3_000_000), piece=65_536):
+            raise AssertionError("it was kept")
 
 
 @pytest.mark.parametrize(

@@ -359,7 +359,7 @@ async def test_an_early_refusal_of_a_large_body_is_heard(net, pool):
         await stream.send_all(b"HTTP/1.1 413 Too Large\r\ncontent-length: 2\r\n\r\nno")
 
     net.hosts[HOST] = handler
-    body = Pieces(*[b"x" * 1_000] * 20)
+    body = Pieces(*[b"x" * 70_000] * 20)
     async with pool.open("up", b"POST", ORIGIN, b"/", [], body) as response:
         assert (response.status, await response.read()) == (413, b"no")
     assert (net.open, pool.idle, body.closed) == (0, 0, 1)

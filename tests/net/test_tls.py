@@ -13,7 +13,7 @@ import trustme
 from gw.errors import ProviderUnreachable, UpstreamCut
 from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
-from gw.net.tcp import READS_BEFORE_YIELD, ConnectFailed, TcpStream, describe, unreachable
+from gw.net.tcp import BYTES_BEFORE_YIELD, READ_BYTES, ConnectFailed, TcpStream, describe, unreachable
 from gw.net.tls import client_context
 from tests.fakes.net import ServerSide
 
@@ -373,7 +373,7 @@ async def test_a_read_is_a_cancellation_point_even_with_data_waiting(pair):
 
 async def test_a_fast_upstream_does_not_starve_other_tasks(pair, nursery):
     stream, other = pair
-    reads = 2 * READS_BEFORE_YIELD  # one turn may go to either task, two reach both
+    reads = 2 * BYTES_BEFORE_YIELD // READ_BYTES  # one turn may go to either task, two reach both
     other.sendall(bytes(reads))
     turns = []
 
