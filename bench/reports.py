@@ -50,6 +50,13 @@ def reports() -> dict[str, str]:
             ("latency", "month", "none"), ("ttfb", "month", "model"), ("ttfb", "week", "project"),
         )
     }  # fmt: skip
+    paths |= {f"/v1/costs, {p}": f"/v1/costs?period={p}" for p in ("15m", "1h", "24h", "7d", "30d")}
+    paths |= {f"/api/overview, {p}": f"/api/overview?period={p}" for p in ("1h", "24h", "30d")}
+    paths |= {
+        "/api/series, cost, 24h by model": "/api/series?metric=cost&period=24h&by=model",
+        "/api/series, ttfb, 1h, each 10 s": "/api/series?metric=ttfb&period=1h",
+        "/api/series, ttfb, 24h, each minute": "/api/series?metric=ttfb&period=24h",
+    }
     paths["/api/histogram, month"] = f"/api/histogram?period=month&model={quote(MODEL, safe='')}"
     paths["/api/forecast"] = "/api/forecast"
     paths |= {f"/api/reliability, {p}": f"/api/reliability?period={p}" for p in ("today", "month")}

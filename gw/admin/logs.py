@@ -1,17 +1,18 @@
-"""The log of requests: filtered, in pages, as JSON and as CSV; and the log of changes made through the API.
+"""The log of requests: filtered, in pages and as a file; and the log of changes made through the API.
 
 Pages are encoded in the report process: a thousand records take about 20 ms.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
-from typing import cast, get_args
+from functools import partial
+from typing import Any, get_args
 
 import msgspec
 
+from gw.admin.downloads import ExportPage, Format, RowExport, checked_format, encoded
+from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, page_size, project_filter, whole_number
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd, usd_or_none
 from gw.errors import RequestError, UnknownNameError
@@ -23,12 +24,10 @@ from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
-from gw.types.printable import spreadsheet_cell
 from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, Usage
 
 STATUSES = ("success", "error", "fallback", "cancelled")
 DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
-DEFAULT_EXPORT, MAX_EXPORT = 1_000, 10_000
 DEFAULT_ENTRIES, MAX_ENTRIES = 50, 500
 
 CSV_COLUMNS = (
@@ -162,21 +161,28 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
     return from_attributes(RequestDetail, record, **shown, measured_usage=record.measured)
 
 
-def _log_filter(catalog: Catalog, filters: Mapping[str, str | None]) -> LogFilter:
+def _log_filter(catalog: Catalog, filters: Mapping[str, str | None], now: float) -> LogFilter:
     """Check filters as the caller wrote them; "" and None match all. Raises RequestError, UnknownProjectError."""
-    values = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
+    values: dict[str, Any] = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
     for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
         if value := values.get(name):
             one_of(name, value, allowed)
+    times = {name: values.pop(name, None) for name in ("period", "since", "until")}
+    if any(times.values()):
+        window = read_period(now, **times).window
+        values |= {"since": window.since, "until": window.until}
     return LogFilter(**values | {"project": project_filter(catalog, values.get("project"))})
 
 
 async def page(
-    store: Reader, catalog: Catalog, *,
+    store: Reader, catalog: Catalog, now: float = 0.0, *,
     limit: str | int = DEFAULT_RECORDS, before: str | None = None, **filters: str | None,
 ) -> Encoded:  # fmt: skip
-    """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record."""
-    count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, filters)
+    """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record.
+
+    `now` is needed for a `period`; without one, nor `since` and `until`, records of all times are listed.
+    """
+    count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, filters, now)
     try:
         return await store.read_as(_encoded, queries.log, count, before or None, wanted)
     except NoSuchRecord:
@@ -192,54 +198,29 @@ def _encoded(records: list[RequestRecord]) -> Encoded:
 
 
 async def export(
-    store: Reader, catalog: Catalog, *,
-    limit: str | int = DEFAULT_EXPORT, before: str | None = None, **filters: str | None,
-) -> Encoded:  # fmt: skip
-    """Encode CSV with a header and at most MAX_EXPORT records, read page by page."""
-    remaining, wanted = page_size(limit, MAX_EXPORT), _log_filter(catalog, filters)
-    parts = [_csv([CSV_COLUMNS])]
-    cursor = before or None
-    while remaining:
-        count = min(remaining, MAX_RECORDS)
+    store: Reader, catalog: Catalog, now: float, form: str, *, limit: str | int | None = None, before: str | None = None,
+    **filters: str | None,
+) -> RowExport:  # fmt: skip
+    """Return all records that pass the filters, newest first, as CSV or JSON; `limit` = at most so many."""
+    wanted, kind = _log_filter(catalog, filters, now), checked_format(form)
+    most = None if limit is None else whole_number(limit, "limit", 1, 10**12)
+    encode = partial(_exported, form=kind)
+
+    async def read_page(cursor: str | None, rows: int) -> ExportPage:
+        first = cursor is None
         try:
-            text, size, cursor = await store.read_as(_csv_page, queries.log, count, cursor, wanted)
+            return await store.read_as(partial(encode, rows=rows), queries.log, rows, cursor or before or None, wanted)
         except NoSuchRecord:
-            if len(parts) == 1:
+            if first:
                 raise _unknown_cursor() from None
-            break  # the last record of the previous page has just been deleted, like all older ones
-        parts.append(text)
-        if size < count:
-            break
-        remaining -= count
-    return Encoded(tuple(parts))
+            return ExportPage(b"", None)  # the last record of the page before was just deleted, like all older ones
+
+    return await RowExport(read_page, kind, CSV_COLUMNS, most).start()
 
 
-def _csv_page(records: list[RequestRecord]) -> tuple[bytes, int, str]:
-    rows = [tuple(_cell(getattr(entry, name)) for name in CSV_COLUMNS) for entry in map(log_record, records)]
-    return _csv(rows), len(records), records[-1].id if records else ""
-
-
-def _csv(rows: list[tuple[str, ...]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\r\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _cell(value: object) -> str:
-    """Format a cell. Text is made safe for spreadsheets; numbers are written in full."""
-    match value:
-        case None:
-            return ""
-        case bool():
-            return "true" if value else "false"
-        case float():
-            return f"{value:.9f}".rstrip("0").rstrip(".")
-        case int():
-            return str(value)
-        case list():
-            return str(len(cast("list[object]", value)))
-        case _:
-            return spreadsheet_cell(str(value))
+def _exported(records: list[RequestRecord], form: Format, rows: int) -> ExportPage:
+    text = encoded(form, CSV_COLUMNS, map(log_record, records), ("timestamp",))
+    return ExportPage(text, records[-1].id if len(records) == rows else None)
 
 
 async def audit_page(
@@ -251,3 +232,18 @@ async def audit_page(
             one_of(name, value, allowed)
     since = None if before is None else whole_number(before, "before", 0, 10**18 - 1)
     return await store.audit_log(page_size(limit, MAX_ENTRIES), before=since, **filters)
+
+
+AUDIT_COLUMNS = ("id", "timestamp", "entity_type", "entity_id", "action", "source", "actor", "changes")
+
+
+async def audit_export(store: Reader, form: str, *, before: str | None = None, **filters: str | None) -> RowExport:
+    """Return all entries that pass every filter, newest first, as CSV or JSON. Raises RequestError."""
+    kind = checked_format(form)
+
+    async def read_page(cursor: str | None, rows: int) -> ExportPage:
+        entries = await audit_page(store, limit=rows, before=cursor or before, **filters)
+        text = encoded(kind, AUDIT_COLUMNS, entries, ("timestamp",))
+        return ExportPage(text, str(entries[-1].id) if len(entries) == rows else None)
+
+    return await RowExport(read_page, kind, AUDIT_COLUMNS, None).start()

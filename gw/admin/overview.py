@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
+from gw.admin.comparison import Comparison, comparison
 from gw.admin.listings import Spent, models_of
+from gw.admin.periods import BOUNDED, read_period
 from gw.admin.reports import rounded
 from gw.admin.request_models import project_filter
 from gw.admin.schemas import Ms, Schema, Usd, from_attributes, usd
@@ -74,7 +77,7 @@ class BudgetState(Schema):
 
 
 class Overview(Schema):
-    """`yesterday` ends at the same time of day as `today`. `active_requests` counts all projects."""
+    """`yesterday` ends at the same time of day as `today`. `active_requests` counts all projects. `compared`: the chosen period."""
 
     total_requests: int
     total_cost_today: Usd
@@ -92,17 +95,19 @@ class Overview(Schema):
     hours: HourLists
     movers: list[Mover]
     budgets: list[BudgetState]
+    compared: Comparison
 
 
 async def overview(
-    store: Reader, catalog: Catalog, now: float, *, spent: Spent, active: int, project: str | None = None
-) -> Overview:
+    store: Reader, catalog: Catalog, now: float, *, spent: Spent, active: int, project: str | None = None,
+    **query: Any,
+) -> Overview:  # fmt: skip
     """Return the figures of the first page. For a project with a default stack, its models are those of the stack.
 
     `active` is the number of requests in flight, of all projects. `yesterday` ends a day before now, to the second (that
     of `movers` at the full hour), unless its records have been deleted (`retention_days: 1`).
     """
-    only = project_filter(catalog, project)
+    only, period = project_filter(catalog, project), read_period(now, **query, allowed=BOUNDED)
     hour = utc_hour(now)
     midnight = hour - hour % HOURS
     movers_query = query_as(
@@ -131,6 +136,7 @@ async def overview(
         hours=hours,
         movers=movers,
         budgets=[_budget(entry, spent(entry.id)) for entry in projects],
+        compared=await comparison(store, period, only),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 
 import attrs
 from msgspec import Meta
@@ -19,9 +19,10 @@ from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
 from gw.admin.models import own_prices
 from gw.admin.overview import budget_share
+from gw.admin.periods import BOUNDED, read_period
 from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
-from gw.admin.request_models import one_of
+from gw.admin.request_models import one_of, project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
 from gw.config.settings import Serve, Settings
 from gw.policy import budget
@@ -140,16 +141,19 @@ class PlaygroundPage(Schema):
 
 
 class CostsPage(Schema):
+    """`before`: the period before, as long as this one."""
+
     costs: reports.Costs
+    before: reports.Costs | None
     series: reports.CountSeries
     forecast: forecast.Forecast
 
 
 class LatencyPage(Schema):
-    """`lines` and `histograms`: of each requested model, in that order; `all`: of all models together."""
+    """`before`: every model in the period before. `lines` and `histograms`: of each requested model, in that order."""
 
     models: dict[str, reports.ModelLatency]
-    all: reports.TimeSeries
+    before: dict[str, reports.ModelLatency]
     lines: list[reports.TimeSeries]
     histograms: list[reports.ModelHistogram]
     ttfb_warning_ms: Ms
@@ -258,41 +262,42 @@ def playground(registrar: Registrar) -> PlaygroundPage:
 
 
 async def costs(
-    store: Reader, catalog: Catalog, now: float, *, period: str = "today", by: str = "model", project: str | None = None
-) -> CostsPage:
-    """Return the costs of a period in groups and over time, and the forecast of the month."""
-    over_time = await reports.series(store, catalog, now, metric="cost", period=period, by=by, project=project)
+    store: Reader, catalog: Catalog, now: float, *, by: str = "model", project: str | None = None,
+    step: str | None = None, **query: Any,
+) -> CostsPage:  # fmt: skip
+    """Return the costs of a period in groups and over time, those of the period before, and the forecast of the month."""
+    period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
+    over_time = await reports.series(store, catalog, now, metric="cost", by=by, project=project, step=step, **query)
     return CostsPage(
-        costs=await reports.costs(store, catalog, now, period=period, project=project),
+        costs=await reports.costs_of(store, period, only),
+        before=await reports.costs_of(store, period.before, only) if period.before else None,
         series=cast("reports.CountSeries", over_time),
         forecast=await forecast.forecast(store, catalog, now, project=project),
     )
 
 
 async def latency(
-    store: Reader, catalog: Catalog, now: float, *, ttfb_warning_ms: float, metric: str = "ttfb", period: str = "today",
-    project: str | None = None, models: Iterable[str] = (),
+    store: Reader, catalog: Catalog, now: float, *, ttfb_warning_ms: float, metric: str = "ttfb",
+    project: str | None = None, models: Iterable[str] = (), step: str | None = None, **query: Any,
 ) -> LatencyPage:  # fmt: skip
-    """Return every model's percentiles in a period, and lines and histograms of up to two models.
+    """Return every model's percentiles in a period and in that before, and lines and histograms of up to two models.
 
     Without `models` it is the one with the most requests.
     """
     one_of("metric", metric, reports.TIMES)
-
-    async def line(model: str | None = None) -> reports.TimeSeries:
-        drawn = await reports.series(store, catalog, now, metric=metric, period=period, project=project, model=model)
-        return cast("reports.TimeSeries", drawn)
-
-    by_model = await reports.latency(store, catalog, now, period=period, project=project)
+    period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
+    by_model = await reports.latency_of(store, period, only)
     most_used = sorted(by_model, key=lambda name: (-by_model[name].request_count, name))[:1]
     chosen = list(dict.fromkeys(models))[:MAX_COMPARED] or most_used
+    lines = [
+        await reports.series(store, catalog, now, metric=metric, project=project, model=name, step=step, **query)
+        for name in chosen
+    ]
     return LatencyPage(
         models=by_model,
-        all=await line(),
-        lines=[await line(name) for name in chosen],
-        histograms=[
-            await reports.histogram(store, catalog, now, model=name, period=period, project=project) for name in chosen
-        ],
+        before=await reports.latency_of(store, period.before, only) if period.before else {},
+        lines=cast("list[reports.TimeSeries]", lines),
+        histograms=[await reports.histogram(store, catalog, now, model=name, project=project, **query) for name in chosen],
         ttfb_warning_ms=ttfb_warning_ms,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
-from gw.admin.reports import ShortPeriod
-from gw.admin.request_models import SHORT_PERIODS, first_day
+from gw.admin.periods import BOUNDED, PeriodName, read_period
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.policy.breaker import BreakerState, GateView
 from gw.registry.catalog import Catalog
@@ -19,7 +19,8 @@ from gw.telemetry.clock import utc_hour
 
 _Calls = dict[str, object]
 """The recorded fields of ProviderReliability."""
-_STEP_HOURS: Mapping[str, int] = {"today": 1, "week": 1, "month": 24}
+_MOST_HOURS = 8 * 24
+"""Longest period with a bar per hour."""
 
 
 class BucketState(Schema):
@@ -87,7 +88,9 @@ class FallbackMove(Schema, rename={"origin": "from"}):
 
 
 class Reliability(Schema):
-    period: ShortPeriod
+    """Counts are of complete UTC hours: from the one in which the period begins to the one in which it ends."""
+
+    period: PeriodName
     grain: Grain
     times: list[int]
     providers: list[ProviderReliability]
@@ -95,16 +98,21 @@ class Reliability(Schema):
 
 
 async def reliability(
-    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, GateView], period: str = "today"
+    store: Reader, catalog: Catalog, now: float, *, gates: Mapping[str, GateView], **query: Any
 ) -> Reliability:
-    """Return one bar per UTC hour (month: per day). `gates` by provider id; with a project's own key `<provider> (<project>)`."""
-    since = 24 * (first_day(period, now, SHORT_PERIODS) or 0)
-    step = _STEP_HOURS[period]
-    hours = range(since, utc_hour(now) + 1, step)
+    """Return one bar per UTC hour, or per day. `gates` by provider id; with a project's own key `<provider> (<project>)`."""
+    period = read_period(now, **query, allowed=BOUNDED)
+    since, until = utc_hour(period.since or 0.0), utc_hour(period.until)
+    if not period.open and until * 3_600 == period.until:
+        until -= 1
+    step = 1 if until - since <= _MOST_HOURS else 24
+    hours = range(since // step * step, until + 1, step)
     known = tuple(catalog.providers)
-    calls, moves = await store.read_as(partial(_calls, known=known, hours=hours), queries.attempted, since, step)
+    calls, moves = await store.read_as(
+        partial(_calls, known=known, hours=hours), queries.attempted, since, step, None if period.open else until
+    )
     return Reliability(
-        period=period,  # type: ignore[arg-type]  # checked above
+        period=period.name,
         grain="hour" if step == 1 else "day",
         times=[hour * 3_600 for hour in hours],
         providers=[_provider(name, catalog, gates, recorded) for name, recorded in calls.items()],

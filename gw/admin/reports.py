@@ -9,23 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
-from gw.admin.request_models import SHORT_PERIODS, first_day, one_of, project_filter
-from gw.admin.schemas import Ms, Schema, Usd, from_attributes, preencoded, usd
+from gw.admin.periods import BOUNDED, Period, PeriodField, PeriodName, Unit, read_period, unit
+from gw.admin.request_models import one_of, project_filter
+from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, preencoded, usd
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
-from gw.store import queries
-from gw.store.latency import LatencyRow
-from gw.store.rollups import BY, CostRow, Grain, Point
+from gw.store import windows
+from gw.store.latency import LatencyRow, TimeMetric
+from gw.store.rollups import BY, CostRow
 from gw.store.store import Reader
-from gw.telemetry.clock import DAY_S, utc_day, utc_hour
+from gw.store.windows import Metric, WindowPoint
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 
-ShortPeriod = Literal["today", "week", "month"]
 COUNTS = ("cost", "requests", "errors")
 TIMES = ("ttfb", "latency")
 METRICS = (*COUNTS, *TIMES)
@@ -60,12 +60,14 @@ class VendorCharge(Schema):
     characters: int
 
 
-class Costs(Schema, kw_only=True):
+class Costs(Schema, kw_only=True, rename={"since": "from", "until": "to"}):
     """Groups are ordered by cost, highest first. `unpriced_requests` have no known price, or a part without: it is
     not in `total`, and counts against budgets by `unpriced_estimate`. `wasted` is the part of `total` that was paid for output
     nobody received."""
 
-    period: Literal["today", "week", "month", "all"]
+    period: PeriodField
+    since: UnixSeconds | None
+    until: UnixSeconds
     project: str | None
     total: Usd
     requests: int
@@ -112,18 +114,22 @@ class TimeLine(Schema):
     p99: list[float | None]
 
 
-class _Series(Schema):
+class _Series(Schema, rename={"since": "from", "until": "to"}):
     metric: Literal["cost", "requests", "errors", "ttfb", "latency"]
-    period: ShortPeriod
+    period: PeriodName
+    since: UnixSeconds | None
+    until: UnixSeconds
     by: str
     project: str | None
     model: str | None
-    grain: Grain
+    grain: Unit
+    step_s: int
     times: list[int]
 
 
 class CountSeries(_Series):
-    """The line with the largest total comes first. `times` are Unix seconds, one per point."""
+    """The line with the largest total comes first. `times` are Unix seconds, one per point, `step_s` apart: the first point
+    counts from `from` on, the last one until `to`."""
 
     series: list[CountLine]
 
@@ -151,26 +157,29 @@ class Spread(Schema):
 
 class ModelHistogram(Schema):
     model: str
-    period: ShortPeriod
+    period: PeriodName
     project: str | None
     ttfb: Spread
     latency: Spread
 
 
-async def costs(
-    store: Reader, catalog: Catalog, now: float, *, period: str = "today", project: str | None = None
-) -> Costs:
-    """Sum up the costs of a period. Raises RequestError, UnknownProjectError."""
-    day, only = first_day(period, now), project_filter(catalog, project)
-    totals = await store.read_as(cost_groups, queries.costs, day, only)
-    return msgspec.structs.replace(totals, period=period, project=only)
+async def costs(store: Reader, catalog: Catalog, now: float, *, project: str | None = None, **query: Any) -> Costs:
+    """Sum up the costs of a period. `query`: see `read_period`. Raises RequestError, UnknownProjectError."""
+    return await costs_of(store, read_period(now, **query), project_filter(catalog, project))
+
+
+async def costs_of(store: Reader, period: Period, project: str | None) -> Costs:
+    totals = await store.read_as(cost_groups, windows.costs, period.window, project)
+    return msgspec.structs.replace(totals, period=period.name, since=period.since, until=period.until, project=project)
 
 
 def cost_groups(rows: Iterable[CostRow]) -> Costs:
-    """Sum up and group `rows`, for all periods and projects: the caller replaces both fields."""
+    """Sum up and group `rows`, for all periods and projects: the caller replaces these fields."""
     rows = list(rows)
     return Costs(
         period="all",
+        since=None,
+        until=0.0,
         project=None,
         total=usd(sum(row.cost_nusd for row in rows)),
         requests=sum(row.requests for row in rows),
@@ -212,12 +221,15 @@ def _grouped(rows: Iterable[CostRow], name_of: Callable[[CostRow], str]) -> Cost
 
 
 async def latency(
-    store: Reader, catalog: Catalog, now: float, *, period: str = "today", project: str | None = None,
-    allowed: Iterable[str] = SHORT_PERIODS,
+    store: Reader, catalog: Catalog, now: float, *, project: str | None = None, allowed: tuple[str, ...] = BOUNDED,
+    **query: Any,
 ) -> dict[str, ModelLatency]:  # fmt: skip
     """Return times in ms by model id; empty when the period has no requests."""
-    day = first_day(period, now, allowed)
-    return await store.read_as(_latency_by_model, queries.latencies, day, project_filter(catalog, project))
+    return await latency_of(store, read_period(now, **query, allowed=allowed), project_filter(catalog, project))
+
+
+async def latency_of(store: Reader, period: Period, project: str | None) -> dict[str, ModelLatency]:
+    return await store.read_as(_latency_by_model, windows.latencies, period.window, project)
 
 
 def _latency_by_model(rows: Mapping[str, LatencyRow]) -> dict[str, ModelLatency]:
@@ -243,32 +255,33 @@ def rounded(value_ms: float | None) -> float | None:
 
 
 async def series(
-    store: Reader, catalog: Catalog, now: float, *, metric: str = "requests", period: str = "today", by: str = "none",
-    project: str | None = None, model: str | None = None,
+    store: Reader, catalog: Catalog, now: float, *, metric: str = "requests", by: str = "none", project: str | None = None,
+    model: str | None = None, step: str | int | None = None, **query: Any,
 ) -> CountSeries | TimeSeries:  # fmt: skip
-    """Return one point per UTC hour (today) or day. Raises RequestError, UnknownProjectError."""
+    """Return points over a period. Raises RequestError, UnknownProjectError."""
     one_of("metric", metric, METRICS)
     one_of("by", by, SPLITS)
-    first = first_day(period, now, SHORT_PERIODS) or 0
-    grain: Grain = "hour" if period == "today" else "day"
-    since, until = (24 * first, utc_hour(now)) if grain == "hour" else (first, utc_day(now))
-    only, buckets = project_filter(catalog, project), range(since, until + 1)
+    period = read_period(now, **query, allowed=BOUNDED)
+    only, step_s = project_filter(catalog, project), period.step(step, split=by != "none" or metric in COUNTS)
+    buckets = period.buckets(step_s)
     points: Any = {"by": by, "project": only, "model_id": model or None}
-    times = [bucket * (3_600 if grain == "hour" else DAY_S) for bucket in buckets]
-    shared: Any = {"metric": metric, "period": period, "by": by, "project": only, "model": model or None}
-    shared |= {"grain": grain, "times": times}
+    shared: Any = {"metric": metric, "period": period.name, "by": by, "project": only, "model": model or None}
+    shared |= {"since": period.since, "until": period.until, "grain": unit(step_s), "step_s": step_s}
+    shared["times"] = [bucket * step_s for bucket in buckets]
     if metric in COUNTS:
         counted = partial(_count_lines, metric=metric, buckets=buckets)
-        return CountSeries(**shared, series=await store.read_as(counted, queries.points, grain, since, until, **points))
-    timed = partial(_time_lines, metric=metric, buckets=buckets)
-    lines = await store.read_as(timed, queries.latency_points, grain, since, until, **points)
-    return TimeSeries(**shared, series=lines)
+        lines = await store.read_as(counted, windows.points, period.window, step_s, cast("Metric", metric), **points)
+        return CountSeries(**shared, series=lines)
+    timed = partial(_time_lines, metric=cast("TimeMetric", metric), buckets=buckets)
+    return TimeSeries(
+        **shared, series=await store.read_as(timed, windows.latency_points, period.window, step_s, **points)
+    )
 
 
-def _count_lines(points: list[Point], metric: str, buckets: range) -> list[CountLine]:
+def _count_lines(points: list[WindowPoint], metric: str, buckets: range) -> list[CountLine]:
     by_name: dict[str, dict[int, int]] = {}
     for point in points:
-        by_name.setdefault(point.name, {})[point.bucket] = getattr(point, "cost_nusd" if metric == "cost" else metric)
+        by_name.setdefault(point.name, {})[point.bucket] = point.value
     unit = usd if metric == "cost" else int
     largest_first = sorted(by_name.items(), key=lambda item: (-sum(item[1].values()), item[0]))
     lines = [
@@ -278,37 +291,30 @@ def _count_lines(points: list[Point], metric: str, buckets: range) -> list[Count
     return preencoded(lines)
 
 
-def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: str, buckets: range) -> list[TimeLine]:
+def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: TimeMetric, buckets: range) -> list[TimeLine]:
     lines: list[TimeLine] = []
-    histograms = {key: row.ttfb if metric == "ttfb" else row.total for key, row in rows.items()}
-    for name in sorted({name for _, name in histograms}):
-        points = [histograms.get((bucket, name)) for bucket in buckets]
-        quantiles = [h.quantiles(0.5, 0.95, 0.99) if h else [None] * 3 for h in points]
-        p50, p95, p99 = ([rounded(values[n]) for values in quantiles] for n in range(3))
-        lines.append(TimeLine(name=name, count=[h.count if h else 0 for h in points], p50=p50, p95=p95, p99=p99))
+    for name in sorted({name for _, name in rows}):
+        found = [rows.get((bucket, name)) for bucket in buckets]
+        points = [row.quantiles(metric, 0.5, 0.95, 0.99) if row else (0, [None] * 3) for row in found]
+        p50, p95, p99 = ([rounded(values[n]) for _, values in points] for n in range(3))
+        lines.append(TimeLine(name=name, count=[count for count, _ in points], p50=p50, p95=p95, p99=p99))
     return preencoded(lines)
 
 
 async def histogram(
-    store: Reader, catalog: Catalog, now: float, *, model: str | None, period: str = "today", project: str | None = None
+    store: Reader, catalog: Catalog, now: float, *, model: str | None, project: str | None = None, **query: Any
 ) -> ModelHistogram:
     """Return the distribution of one model's times. Raises RequestError, UnknownProjectError."""
     if not model:
         raise RequestError(what="model is needed", param="model")
-    day = first_day(period, now, SHORT_PERIODS) or 0
-    only = project_filter(catalog, project)
-    ttfb, total = await store.read_as(
-        _spreads, queries.latency_points, "day", day, utc_day(now), by="none", project=only, model_id=model
-    )
-    return ModelHistogram(model=model, period=period, project=only, ttfb=ttfb, latency=total)  # type: ignore[arg-type]
+    period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
+    ttfb, total = await store.read_as(partial(_spreads, model=model), windows.latencies, period.window, only)
+    return ModelHistogram(model=model, period=period.name, project=only, ttfb=ttfb, latency=total)
 
 
-def _spreads(rows: Mapping[tuple[int, str], LatencyRow]) -> tuple[Spread, Spread]:
-    ttfb, total = Histogram(), Histogram()
-    for row in rows.values():
-        ttfb.merge(row.ttfb)
-        total.merge(row.total)
-    return preencoded(_spread(ttfb)), preencoded(_spread(total))
+def _spreads(rows: Mapping[str, LatencyRow], model: str) -> tuple[Spread, Spread]:
+    row = rows.get(model, LatencyRow())
+    return preencoded(_spread(row.ttfb)), preencoded(_spread(row.total))
 
 
 def _spread(histogram: Histogram) -> Spread:

@@ -6,7 +6,7 @@ HTTP, MCP and the command line send the same bodies. An unknown field is an erro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +22,6 @@ Checks = Mapping[str, Callable[[Any, str], object]]
 """Field → function of its value and its name that returns the value to store. Raises RequestError."""
 
 PERIODS: Mapping[str, int | None] = {"today": 1, "week": 7, "month": 30, "all": None}  # UTC days, including today
-SHORT_PERIODS = ("today", "week", "month")
 _TEXT_CHARACTERS = 256
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]*)`")
@@ -101,9 +100,9 @@ def checked_text(value: str | None, param: str, *, longest: int = _TEXT_CHARACTE
 # ---- arguments of reports, as the caller wrote them
 
 
-def first_day(period: str, now: float, allowed: Iterable[str] = tuple(PERIODS)) -> int | None:
+def first_day(period: str, now: float) -> int | None:
     """Return the first UTC day of the period; None is the beginning of all records."""
-    days = PERIODS[one_of("period", period, tuple(allowed))]
+    days = PERIODS[one_of("period", period, tuple(PERIODS))]
     return None if days is None else utc_day(now) - days + 1
 
 

@@ -14,7 +14,7 @@ import attrs
 import msgspec
 
 from gw.web.control_api import path_with
-from gw.web.route import PATH_PARAMETERS, Raw, Route
+from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route
 from gw.web.routes import TABLE
 
 Json = dict[str, Any]
@@ -50,13 +50,18 @@ class McpTool:
     def path_arguments(self) -> tuple[str, ...]:
         return tuple(part[1:-1] for part in self.op.path.split("/") if part.startswith("{"))
 
+    @property
+    def query(self) -> list[QueryField]:
+        """Return the fields that are arguments."""
+        return [field for field in self.op.query if not field.makes_file]
+
     @cached_property
     def input_schema(self) -> Json:
         properties: Json = {
             name: {"type": "string", "minLength": 1, "description": PATH_PARAMETERS[name]} for name in self.path_arguments
         }
         required = list(self.path_arguments)
-        for field in self.op.query:
+        for field in self.query:
             properties[field.name] = {**_argument_schema(field.schema), "description": field.description}
         definitions: Json = {}
         if self.op.body is not None and not isinstance(self.op.body, Raw):
@@ -91,7 +96,7 @@ class McpTool:
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, str], Json | None]:
         """Return path, query and body of the API request that these arguments make."""
         path = {name: str(arguments[name]) for name in self.path_arguments}
-        fields = {field.name for field in self.op.query}
+        fields = {field.name for field in self.query}
         present = {name: arguments[name] for name in fields if arguments.get(name) is not None}
         query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in present.items()}
         body = None

@@ -36,15 +36,15 @@ _OUTCOMES = {
 _HEALTH = f"""
 select provider, bucket / :hours * :hours,
        {", ".join(f"coalesce(sum(attempts) filter (where outcome {which}), 0)" for which in _OUTCOMES.values())}
-from rollup_attempt where bucket >= :since group by 1, 2 order by 1, 2"""
+from rollup_attempt where bucket between :since and :until group by 1, 2 order by 1, 2"""
 
 _LAST_ERROR = """
 select provider, last_error, max(last_at) from rollup_attempt
-where bucket >= :since and last_error is not null group by provider"""
+where bucket between :since and :until and last_error is not null group by provider"""
 
 _MOVES = """
 select model_id, next_model_id, outcome, sum(attempts) from rollup_attempt
-where bucket >= :since and next_model_id not in ('', model_id) group by 1, 2, 3 order by 4 desc, 1, 2, 3"""
+where bucket between :since and :until and next_model_id not in ('', model_id) group by 1, 2, 3 order by 4 desc, 1, 2, 3"""
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,16 +94,21 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     db.executemany(_ADD, [(*key, *sums) for key, sums in rows.items()])
 
 
-def health(db: apsw.Connection, since_hour: int, hours: int) -> list[Health]:
-    """Return outcomes by provider and period of `hours` hours, from `since_hour` on."""
-    return [struct_of(Health, row) for row in db.execute(_HEALTH, {"since": since_hour, "hours": hours})]
+def health(db: apsw.Connection, since_hour: int, hours: int, until_hour: int | None = None) -> list[Health]:
+    """Return outcomes by provider and period of `hours` hours, from `since_hour` to `until_hour`, both included."""
+    rows = db.execute(_HEALTH, {"hours": hours, **_hours(since_hour, until_hour)})
+    return [struct_of(Health, row) for row in rows]
 
 
-def last_errors(db: apsw.Connection, since_hour: int) -> Mapping[str, LastError]:
+def last_errors(db: apsw.Connection, since_hour: int, until_hour: int | None = None) -> Mapping[str, LastError]:
     """Return the last error of each provider."""
-    return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, {"since": since_hour})}
+    return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, _hours(since_hour, until_hour))}
 
 
-def moves(db: apsw.Connection, since_hour: int) -> list[Move]:
+def moves(db: apsw.Connection, since_hour: int, until_hour: int | None = None) -> list[Move]:
     """Return the moves, the most frequent first."""
-    return [struct_of(Move, row) for row in db.execute(_MOVES, {"since": since_hour})]
+    return [struct_of(Move, row) for row in db.execute(_MOVES, _hours(since_hour, until_hour))]
+
+
+def _hours(since: int, until: int | None) -> dict[str, int]:
+    return {"since": since, "until": 2**62 if until is None else until}

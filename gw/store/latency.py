@@ -7,9 +7,10 @@ bucket and model; the result stays valid until the writer adds to that bucket, w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
+from math import ceil
+from typing import Literal, NamedTuple
 
 import apsw
 import attrs
@@ -18,7 +19,7 @@ import msgspec
 from gw.store.rollups import TABLES, Grain, RollupVersions
 from gw.telemetry.histogram import Histogram
 
-CACHED = 128  # merged hours and days in memory, some 10 KB each; the oldest go first
+CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go first
 
 _OF_BUCKETS = {
     grain: f"""
@@ -36,6 +37,9 @@ _EXTENT = {
     for grain, table in TABLES.items()
 }
 """Two lookups in the index; min and max in one select would scan all of it."""
+
+
+TimeMetric = Literal["ttfb", "latency"]
 
 
 class LatencyGroup(NamedTuple):
@@ -60,23 +64,48 @@ class LatencyRow:
     requests: int = 0
     _ttfbs: list[bytes] = attrs.field(factory=list)
     _totals: list[bytes] = attrs.field(factory=list)
+    _ttfbs_ms: list[float] = attrs.field(factory=list)
+    _totals_ms: list[float] = attrs.field(factory=list)
 
     def add(self, group: LatencyGroup) -> None:
         self.requests += group.requests
         self._ttfbs.append(group.ttfb)
         self._totals.append(group.latency)
 
+    def add_times(self, times_ms: Collection[tuple[float | None, float | None]]) -> None:
+        """Add requests: the time to the first byte and the total of each, None where it has no such time."""
+        self.requests += len(times_ms)
+        self._ttfbs_ms += [ttfb_ms for ttfb_ms, _ in times_ms if ttfb_ms is not None]
+        self._totals_ms += [total_ms for _, total_ms in times_ms if total_ms is not None]
+
+    def quantiles(self, metric: TimeMetric, *qs: float) -> tuple[int, list[float | None]]:
+        """Return how many times were measured, and quantiles: exact ones where all times are known."""
+        stored, values = (self._ttfbs, self._ttfbs_ms) if metric == "ttfb" else (self._totals, self._totals_ms)
+        if stored or not values:
+            histogram = self.ttfb if metric == "ttfb" else self.total
+            return histogram.count, histogram.quantiles(*qs)
+        ordered = sorted(values)
+        return len(ordered), [ordered[max(1, ceil(q * len(ordered))) - 1] for q in qs]
+
+    def merge(self, other: LatencyRow) -> None:
+        """Add the requests of another row, before a histogram of this one is read."""
+        self.requests += other.requests
+        self._ttfbs += other._ttfbs
+        self._totals += other._totals
+        self._ttfbs_ms += other._ttfbs_ms
+        self._totals_ms += other._totals_ms
+
     @cached_property
     def ttfb(self) -> Histogram:
-        return _merged(self._ttfbs)
+        return _merged(self._ttfbs, self._ttfbs_ms)
 
     @cached_property
     def total(self) -> Histogram:
-        return _merged(self._totals)
+        return _merged(self._totals, self._totals_ms)
 
 
-def _merged(stored: Iterable[bytes]) -> Histogram:
-    histogram = Histogram()
+def _merged(stored: Iterable[bytes], values_ms: Iterable[float]) -> Histogram:
+    histogram = Histogram(values_ms)
     histogram.merge_encoded(stored)
     return histogram
 
@@ -172,19 +201,33 @@ _NAME: Mapping[str, Callable[[LatencyGroup], str]] = {
 }
 
 
+def bucket_groups(
+    context: QueryContext, grain: Grain, since: int | None, until: int | None, by: str, project: str | None
+) -> Iterable[LatencyGroup]:
+    """Return the rows of the buckets from `since` to `until`, both included, for `group_name` to be split by `by`."""
+    if by == "project" and project is None:
+        [(first, last)] = context.db.execute(_EXTENT[grain])
+        if first is None:
+            return ()
+        start, end = first if since is None else max(first, since), last if until is None else min(last, until)
+        return _groups(context.db, _OF_PROJECTS[grain], range(start, end + 1))
+    return _rows(context, grain, since, until, project)
+
+
+def group_name(by: str, project: str | None) -> Callable[[LatencyGroup], str]:
+    """Return the function from a row to the name it counts for."""
+    if by == "project":
+        return _NAME["provider"] if project is None else lambda _: project  # the owner is the project
+    return _NAME[by]
+
+
 def latency_points(
     context: QueryContext, grain: Grain, since: int, until: int, *, by: str, project: str | None, model_id: str | None
 ) -> Mapping[tuple[int, str], LatencyRow]:
     """Return latency by bucket and name; `by` is provider, model, project, modality or none (one name, "")."""
-    groups: Iterable[LatencyGroup]
-    if by == "project" and project is None:
-        groups = _groups(context.db, _OF_PROJECTS[grain], range(since, until + 1))
-        name = _NAME["provider"]  # the owner is the project
-    else:
-        groups = _rows(context, grain, since, until, project)
-        name = _NAME[by] if by != "project" else lambda _: project or ""
+    name = group_name(by, project)
     rows: defaultdict[tuple[int, str], LatencyRow] = defaultdict(LatencyRow)
-    for group in groups:
+    for group in bucket_groups(context, grain, since, until, by, project):
         if model_id is None or group.model_id == model_id:
             rows[group.bucket, name(group)].add(group)
     return dict(rows)

@@ -144,12 +144,15 @@ def points(
     return rollups.points(context.db, grain, since, until, by=by, project=project, model_id=model_id)
 
 
-def attempted(context: QueryContext, since_hour: int, hours: int) -> Attempts:
-    """Return the outcomes of providers' calls by periods of `hours` hours, and the moves between candidates."""
+def attempted(context: QueryContext, since_hour: int, hours: int, until_hour: int | None = None) -> Attempts:
+    """Return the outcomes of providers' calls by periods of `hours` hours, and the moves between candidates.
+
+    `until_hour` is the last one; None = no bound.
+    """
     return Attempts(
-        health=attempt_rollups.health(context.db, since_hour, hours),
-        last_errors=attempt_rollups.last_errors(context.db, since_hour),
-        moves=attempt_rollups.moves(context.db, since_hour),
+        health=attempt_rollups.health(context.db, since_hour, hours, until_hour),
+        last_errors=attempt_rollups.last_errors(context.db, since_hour, until_hour),
+        moves=attempt_rollups.moves(context.db, since_hour, until_hour),
     )
 
 

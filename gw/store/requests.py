@@ -150,6 +150,9 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     turn_id: str | None = None
     id_prefix: str | None = None
+    since: float | None = None
+    """First time of a record, in Unix seconds; and the time after the last one."""
+    until: float | None = None
 
 
 ANY = LogFilter()
@@ -180,6 +183,10 @@ def page(
         conditions.append("id >= :prefix and id < :prefix_end")
         if index not in ("turn_id", "session_id") and _are_few(db, bindings):
             index = ""
+    for name, condition in (("since", "timestamp >= :since"), ("until", "timestamp < :until")):
+        if (value := getattr(log_filter, name)) is not None:
+            conditions.append(condition)
+            bindings[name] = value
     if before is not None:
         conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")
         bindings |= {"timestamp": before[0], "seq": before[1]}
@@ -313,6 +320,11 @@ def hedges(db: apsw.Connection, day: int) -> dict[str, HedgeSpend]:
     """Return what the hedges of each project cost on a UTC day."""
     span = (day * DAY_S, (day + 1) * DAY_S)
     return {project: HedgeSpend(*sums) for project, *sums in db.execute(_HEDGES, (*span, *span))}
+
+
+def parts_of(attempts: str) -> list[AttemptRecord]:
+    """Return the attempts of a stored record that have a part of its cost (`RequestRecord.parts`)."""
+    return [attempt for attempt in _attempts.decode(attempts) if attempt.pricing_source]
 
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:

@@ -114,7 +114,7 @@ on conflict ({", ".join(_KEYS)}) do update set
 }
 _SPAN = """
 with span(bucket) as (
-  select max(:since, (select min(bucket) from {table}))
+  select bucket from (select max(:since, (select min(bucket) from {table})) as bucket) where bucket <= :until
   union all select bucket + 1 from span where bucket < min(:until, (select max(bucket) from {table})))
 """
 _FROM = "from {table} r where r.bucket between :since and :until"
@@ -189,11 +189,14 @@ class ModelUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _COST_KEYS = CostRow.__struct_fields__[:4]
-_COSTS = _range_sql(
-    f"select {', '.join(_COST_KEYS)}, {', '.join(f'sum({name})' for name in CostRow.__struct_fields__[4:])}",
-    TABLES["day"],
-    f"group by {', '.join(_COST_KEYS)} order by 5 desc, 2, 3",
-)
+_COSTS = {
+    grain: _range_sql(
+        f"select {', '.join(_COST_KEYS)}, {', '.join(f'sum({name})' for name in CostRow.__struct_fields__[4:])}",
+        table,
+        f"group by {', '.join(_COST_KEYS)} order by 5 desc, 2, 3",
+    )
+    for grain, table in TABLES.items()
+}
 _TALLIES = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals.__struct_fields__)
 _TOTALS = {grain: _range_sql(f"select {_TALLIES}", table) for grain, table in TABLES.items()}
 _POINT_KEYS = f"{len(Point.__struct_fields__) - 1}, {len(Point.__struct_fields__)}"
@@ -317,9 +320,22 @@ class RollupVersions:
 # ---- reading
 
 
-def costs(db: apsw.Connection, since_day: int | None, project: str | None) -> list[CostRow]:
-    rows = db.execute(_COSTS[project is not None], _bindings(since_day, None, project))
+def costs(
+    db: apsw.Connection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
+) -> list[CostRow]:
+    """Return the costs of all buckets from `since` to `until`, both included; None = no bound."""
+    rows = db.execute(_COSTS[grain][project is not None], _bindings(since, until, project))
     return [struct_of(CostRow, row) for row in rows]
+
+
+def cost_rows(records: Iterable[RequestRecord]) -> Iterator[CostRow]:
+    """Yield what `records` add to the rollups, as costs; a model occurs as often as records or parts count for it."""
+    for record in records:
+        parts = record.parts
+        for provider, model_id, values in ((record.provider, record.model_id, _values(record, parts)), *_split(parts)):
+            sums = {name: +value for name, value in zip(_SUMS, values, strict=True)}  # a flag becomes a number
+            named = {"provider": provider, "model_id": model_id, "project": record.project, "modality": record.modality}
+            yield struct_of(CostRow, [(named | sums)[name] for name in CostRow.__struct_fields__])
 
 
 def totals(

@@ -33,6 +33,7 @@ Serves = Callable[[bytes, bytes], bool]
 CREDENTIALS = frozenset(("token", "access_token", "api_key"))
 """Query fields that every request may have: `gw.dialects.auth` reads them."""
 
+_KEYWORDS = {"from": "since", "to": "until"}
 READ_LAG_S = 0.25
 """Longest wait for the writer before a report is read; after it the newest records are missing from the report."""
 LOOKUP_LAG_S = 2.0  # the same for one request by its id: a late answer is better than a wrong 404
@@ -82,9 +83,13 @@ class Request(msgspec.Struct):
 
     @property
     def query(self) -> dict[str, Any]:
-        """Values of the route's query fields by name: the first one sent, else the default, else None."""
+        """Values of the route's query fields by name: the first one sent, else the default, else None.
+
+        `from` and `to` are called `since` and `until`, because `from` is a keyword.
+        """
         values = {field.name: field.schema.get("default") for field in self.route.query}
-        return values | {name: value for name, value in reversed(self.fields) if name in values}
+        values |= {name: value for name, value in reversed(self.fields) if name in values}
+        return {_KEYWORDS.get(name, name): value for name, value in values.items()}
 
     def flag(self, name: str) -> bool:
         """Return a query field that is `true`, `false`, `1` or `0` in any case; absent = false. Raises RequestError."""
@@ -111,11 +116,12 @@ Handler = Callable[[Request], object | Awaitable[object]]
 
 @attrs.frozen
 class QueryField:
-    """A query parameter; none is required."""
+    """A query parameter; none is required. `makes_file`: the answer becomes a file, so MCP tools do without it."""
 
     name: str
     schema: Schema
     description: str
+    makes_file: bool = False
 
 
 @attrs.frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,9 +13,11 @@ import trio
 from msgspec import UNSET
 
 from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, turn_reports
+from gw.admin.downloads import FORMATS, RowExport
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.pages import SettingsPage, settings_page
-from gw.admin.request_models import PERIODS, SHORT_PERIODS, Body, read
+from gw.admin.periods import BOUNDED, NAMES, ROLLING, STEPS
+from gw.admin.request_models import Body, read
 from gw.policy.breaker import GateView
 from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded
@@ -25,23 +27,33 @@ from gw.web.reply import NOT_CACHED, Reply
 from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape
 
 _TEXT = {"type": "string"}
-_DASHBOARD_LATENCY_PERIODS = ("today", "week")
+_DASHBOARD_LATENCY_PERIODS = ("today", "week", *ROLLING)
 
 
 def _limit(most: int, default: int, description: str) -> QueryField:
     return QueryField("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, description)
 
 
-def _period(*periods: str) -> QueryField:
-    schema = {"enum": list(periods), "default": "today"}
-    return QueryField("period", schema, "UTC days including today: `week` is 7, `month` 30.")
+_TIME = {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "number"}]}
+_BETWEEN = (
+    QueryField("from", _TIME, "First time, in ISO 8601 (UTC unless it has an offset) or Unix seconds."),
+    QueryField("to", _TIME, "The time after the last one; absent = now."),
+)
+
+
+def _period(*periods: str) -> tuple[QueryField, ...]:
+    """Return the fields of a period: its name, or two times."""
+    described = "UTC days including today (`week` is 7, `month` 30), or the time up to now (`15m` to `30d`). "
+    described += "Absent = today, or what `from` and `to` say."
+    return (QueryField("period", {"enum": list(periods)}, described), *_BETWEEN)
 
 
 def _split(default: str) -> QueryField:
     return QueryField("by", {"enum": list(reports.SPLITS), "default": default}, "What each line stands for.")
 
 
-_ANY_PERIOD, _PERIOD = _period(*PERIODS), _period(*SHORT_PERIODS)
+_ANY_PERIOD, _PERIOD = _period(*NAMES), _period(*BOUNDED)
+_STEP = QueryField("step", {"enum": list(STEPS)}, "Seconds between two points; absent = what suits the period.")
 _PROJECT = QueryField("project", _TEXT, "Only this project.")
 _MODEL = QueryField("model", _TEXT, "Only this model id.")
 _LOG_FILTERS = (
@@ -55,10 +67,16 @@ _LOG_FILTERS = (
     QueryField("turn", _TEXT, "Only this turn id."),
     QueryField("q", _TEXT, "Only ids with this prefix."),
     QueryField("before", _TEXT, "The id of the last record of the previous page."),
+    QueryField("period", {"enum": list(NAMES)}, "Only this period, as in the reports; absent = all records."),
+    *_BETWEEN,
+)
+_FORMAT = QueryField(
+    "format", {"enum": list(FORMATS)}, "All records as a file with times in ISO 8601, streamed; `limit` = at most so many.",
+    makes_file=True,
 )
 _NEWEST_RECORDS = "How many records, newest first."
-_LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS)
-_EXPORT_QUERY = (_limit(logs.MAX_EXPORT, logs.DEFAULT_EXPORT, _NEWEST_RECORDS), *_LOG_FILTERS)
+_LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS, _FORMAT)
+_EXPORT_LIMIT = QueryField("limit", {"type": "integer", "minimum": 1}, "At most so many records; absent = all.")
 
 
 class Bill(Body):
@@ -93,14 +111,35 @@ async def reconcile(request: Request) -> Reconciled:
         )  # fmt: skip
 
 
-async def log_page(request: Request) -> Encoded:
-    return await logs.page(request.gateway.store, request.catalog, **request.query)
+async def log_page(request: Request) -> Encoded | Reply:
+    query = request.query
+    if form := query.pop("format"):
+        return await _log_file(request, form, query)
+    return await logs.page(*request.records, **query)
 
 
-async def log_export(request: Request) -> Reply:
-    body = await logs.export(request.gateway.store, request.catalog, **request.query)
-    headers = [(b"content-disposition", b'attachment; filename="requests.csv"'), NOT_CACHED]
-    return Reply(body, b"text/csv; charset=utf-8; header=present", headers)
+async def log_csv(request: Request) -> Reply:
+    return await _log_file(request, "csv", request.query)
+
+
+async def _log_file(request: Request, form: str, query: dict[str, Any]) -> Reply:
+    if not any(name == "limit" for name, _ in request.fields):
+        query["limit"] = None  # all of them: the default is that of a page
+    return _file("requests", form, await logs.export(*request.records, form, **query))
+
+
+async def audit_log(request: Request) -> Reply | Sequence[AuditEntry]:
+    query = request.query
+    if form := query.pop("format"):
+        del query["limit"]
+        return _file("audit-log", form, await logs.audit_export(request.gateway.store, form, **query))
+    return await logs.audit_page(request.gateway.store, **query)
+
+
+def _file(name: str, form: str, body: RowExport) -> Reply:
+    kind = b"application/json" if form == "json" else b"text/csv; charset=utf-8; header=present"
+    disposition = f'attachment; filename="{name}.{form}"'.encode()
+    return Reply(body, kind, [(b"content-disposition", disposition), NOT_CACHED])
 
 
 async def dashboard_costs(request: Request) -> reports.Costs:
@@ -136,7 +175,7 @@ def _page(name: str, summary: str, handler: Any, answer: Shape, **fields: Any) -
     return _dashboard(f"/api/pages/{name}", f"page_{name}", summary, handler, answers=(answer,), **fields)
 
 
-_COST_ROUTE: dict[str, Any] = {"query": (_ANY_PERIOD, _PROJECT), "answers": (reports.Costs,)}
+_COST_ROUTE: dict[str, Any] = {"query": (*_ANY_PERIOD, _PROJECT), "answers": (reports.Costs,)}
 _LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord],)}
 _LATENCIES = (dict[str, reports.ModelLatency],)
 
@@ -147,7 +186,7 @@ REPORTS = (
     ),
     _report(
         "/v1/latency", "latency", "Time to first byte and total time per model id; `{}` without requests.",
-        lambda r: reports.latency(*r.records, **r.query), query=(_PERIOD, _PROJECT), answers=_LATENCIES,
+        lambda r: reports.latency(*r.records, **r.query), query=(*_PERIOD, _PROJECT), answers=_LATENCIES,
     ),
     _report("/v1/logs", "logs", "Log records, newest first.", log_page, **_LOG_ROUTE),
     Route(
@@ -158,13 +197,14 @@ REPORTS = (
     ),
     Route(
         "GET", "/v1/audit-log", "audit_log", "Changes made through the API, newest first.",
-        lambda r: logs.audit_page(r.gateway.store, **r.query), tag="Reports",
+        audit_log, tag="Reports",
         query=(
             _limit(logs.MAX_ENTRIES, logs.DEFAULT_ENTRIES, "How many entries."),
             QueryField("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
             QueryField("entity_id", _TEXT, "Only the entity with this id."),
             QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
             QueryField("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
+            QueryField("format", {"enum": list(FORMATS)}, "All entries as a file with times in ISO 8601, streamed.", True),
         ),
         answers=(list[AuditEntry],), errors=(422, 503),
     ),
@@ -181,7 +221,7 @@ DASHBOARD = (
     _chart(
         "/api/latency", "dashboard_latency", "As `/v1/latency`.",
         lambda r: reports.latency(*r.records, **r.query, allowed=_DASHBOARD_LATENCY_PERIODS),
-        query=(_period(*_DASHBOARD_LATENCY_PERIODS), _PROJECT), answers=_LATENCIES,
+        query=(*_period(*_DASHBOARD_LATENCY_PERIODS), _PROJECT), answers=_LATENCIES,
     ),
     _chart("/api/logs", "dashboard_logs", "As `/v1/logs`.", log_page, **_LOG_ROUTE),
     _dashboard(
@@ -200,25 +240,25 @@ DASHBOARD = (
 CHARTS = (
     _chart(
         "/api/overview", "overview",
-        "The first page: today compared with yesterday at this time, the last 24 hours, every budget.",
+        "The first page: a period compared with the one before, today with yesterday at this time, every budget.",
         lambda r: overview.overview(
             *r.records, **r.query, spent=r.gateway.ledger.spent, active=r.gateway.relay.in_flight.requests
         ),
-        query=(_PROJECT,), answers=(overview.Overview,),
+        query=(*_PERIOD, _PROJECT), answers=(overview.Overview,),
     ),
     _chart(
         "/api/series", "series",
-        "A figure over time, split by provider, model, project or modality: one point per UTC hour or day.",
+        "A figure over time, split by provider, model, project or modality.",
         lambda r: reports.series(*r.records, **r.query),
         query=(
             QueryField("metric", {"enum": list(reports.METRICS), "default": "requests"}, "What is drawn."),
-            _PERIOD, _split("none"), _PROJECT, _MODEL,
+            *_PERIOD, _STEP, _split("none"), _PROJECT, _MODEL,
         ),
         answers=(reports.CountSeries, reports.TimeSeries),
     ),
     _chart(
         "/api/histogram", "histogram", "Distribution of one model's times; `model` is needed.",
-        lambda r: reports.histogram(*r.records, **r.query), query=(_MODEL, _PERIOD, _PROJECT),
+        lambda r: reports.histogram(*r.records, **r.query), query=(_MODEL, *_PERIOD, _PROJECT),
         answers=(reports.ModelHistogram,),
     ),
     _chart(
@@ -230,7 +270,7 @@ CHARTS = (
         "/api/reliability", "reliability",
         "Outcomes of each provider's calls, its breaker and token bucket now, and where requests fell back to.",
         lambda r: reliability.reliability(*r.records, **r.query, gates=_gates(r)),
-        lag_s=READ_LAG_S, query=(_PERIOD,), answers=(reliability.Reliability,), errors=(422, 503),
+        lag_s=READ_LAG_S, query=_PERIOD, answers=(reliability.Reliability,), errors=(422, 503),
         notes="One bar per UTC hour, for `month` per day.",
     ),
     _chart(
@@ -252,8 +292,8 @@ CHARTS = (
     ),
     _chart(
         "/api/logs.csv", "logs_csv",
-        "The log as CSV for spreadsheets; text that they would run as a formula has a leading quote.",
-        log_export, query=_EXPORT_QUERY, answers=(Raw("text/csv", {"type": "string"}),),
+        "As `/v1/logs?format=csv`, for spreadsheets; text that they would run as a formula has a leading quote.",
+        log_csv, query=(_EXPORT_LIMIT, *_LOG_FILTERS), answers=(Raw("text/csv", {"type": "string"}),),
     ),
     _page(
         "providers", "Providers, and the provider types.", lambda r: pages.providers(r.registrar), pages.ProvidersPage
@@ -275,14 +315,15 @@ CHARTS = (
     _page(
         "costs", "Costs in groups and over time, and the forecast of the month.",
         lambda r: pages.costs(*r.records, **r.query), pages.CostsPage,
-        lag_s=READ_LAG_S, query=(_PERIOD, _split("model"), _PROJECT), errors=_ERRORS,
+        lag_s=READ_LAG_S, query=(*_PERIOD, _STEP, _split("model"), _PROJECT), errors=_ERRORS,
     ),
     _page(
         "latency", "Percentiles of every model, and lines and histograms of one or two.", latency_page, pages.LatencyPage,
         lag_s=READ_LAG_S,
         query=(
             QueryField("metric", {"enum": list(reports.TIMES), "default": "ttfb"}, "What is drawn."),
-            _PERIOD,
+            *_PERIOD,
+            _STEP,
             _PROJECT,
             QueryField("model", _TEXT, "The model to draw; absent = the one with the most requests."),
             QueryField("other", _TEXT, "A second model, for comparison."),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gw.admin import logs, overview, reports
-from gw.admin.request_models import SHORT_PERIODS
+from gw.admin.periods import BOUNDED
 from gw.errors import RequestError, UnknownProjectError
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import DAY_S, NOON, open_test_gateway, record, store_records
@@ -26,6 +26,8 @@ async def test_an_empty_database(gateway):
     shown = as_json(await reports.costs(store, catalog, NOON, period="all"))
     assert shown == {
         "period": "all",
+        "from": None,
+        "to": NOON,
         "project": None,
         "total": 0.0,
         "requests": 0,
@@ -135,6 +137,6 @@ async def test_latency_per_model(gateway):
 
 
 async def test_latency_takes_only_the_periods_of_its_endpoint(gateway):
-    for allowed, period in ((("today", "week"), "month"), (SHORT_PERIODS, "all")):
+    for allowed, period in ((("today", "week"), "month"), (BOUNDED, "all")):
         with pytest.raises(RequestError):
             await reports.latency(gateway.store, gateway.current.catalog, NOON, period=period, allowed=allowed)

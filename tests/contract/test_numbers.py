@@ -327,6 +327,7 @@ async def test_memory_and_disk_agree_after_a_restart(tmp_path, mock_clock):
         before = [(await setup.json(path)) for path in ("/v1/projects/shop", "/v1/costs?period=all", "/v1/latency")]
     async with open_setup(tmp_path, mock_clock, NOON + 60) as setup:
         after = [(await setup.json(path)) for path in ("/v1/projects/shop", "/v1/costs?period=all", "/v1/latency")]
+        assert (before[1].pop("to"), after[1].pop("to")) == (NOON, NOON + 60)
         assert after == before
         assert (await setup.chat(x_gw_project="shop")).status == 402
 

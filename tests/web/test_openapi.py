@@ -55,9 +55,10 @@ def test_defaults_and_ranges_of_the_specification():
 
     assert query("/v1/logs")["limit"] == {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}
     assert query("/v1/audit-log")["limit"] == {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}
-    assert query("/v1/costs")["period"] == {"enum": ["today", "week", "month", "all"], "default": "today"}
-    assert query("/v1/latency")["period"] == {"enum": ["today", "week", "month"], "default": "today"}
-    assert query("/api/latency")["period"] == {"enum": ["today", "week"], "default": "today"}
+    rolling = ["15m", "1h", "24h", "7d", "30d"]
+    assert query("/v1/costs")["period"] == {"enum": ["today", "week", "month", "all", *rolling]}
+    assert query("/v1/latency")["period"] == {"enum": ["today", "week", "month", *rolling]}
+    assert query("/api/latency")["period"] == {"enum": ["today", "week", *rolling]}
     assert query("/v1/logs")["modality"] == {"enum": ["stt", "llm", "tts"]}
 
 

@@ -46,9 +46,18 @@ export function moment(seconds: number): string {
   return `${day(seconds)} ${clock(seconds)}`;
 }
 
-/** Format the start of a bucket: its hour, or its day. */
-export function bucket(seconds: number, grain: "hour" | "day"): string {
-  return grain === "hour" ? `${day(seconds).slice(5)} ${clock(seconds).slice(0, 5)}` : day(seconds).slice(5);
+/** Unit of the time between two points. */
+export type Grain = "second" | "minute" | "hour" | "day";
+
+/** Format the start of a point: its day, with the time of day unless the points are days. */
+export function bucket(seconds: number, grain: Grain): string {
+  if (grain === "day") return day(seconds).slice(5);
+  return `${day(seconds).slice(5)} ${clock(seconds).slice(0, grain === "second" ? 8 : 5)}`;
+}
+
+/** Format the start of a point for an axis: without the day, unless the points are days. */
+export function tick(seconds: number, grain: Grain): string {
+  return grain === "day" ? bucket(seconds, grain) : clock(seconds).slice(0, 5);
 }
 
 export function ago(seconds: number, now: number): string {

@@ -46,12 +46,20 @@ export interface Shapes {
     diff: number | null;
     percent: number | null;
   };
+  Comparison: {
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
+    current: Shapes["PeriodFigures"];
+    before: Shapes["PeriodFigures"];
+    course: Shapes["Course"];
+  };
   CostGroup: {
     cost: number;
     requests: number;
   };
   Costs: {
-    period: "all" | "month" | "today" | "week";
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
+    from: number | null;
+    to: number;
     project: string | null;
     total: number;
     requests: number;
@@ -66,6 +74,7 @@ export interface Shapes {
   };
   CostsPage: {
     costs: Shapes["Costs"];
+    before: Shapes["Costs"] | null;
     series: Shapes["CountSeries"];
     forecast: Shapes["Forecast"];
   };
@@ -76,13 +85,25 @@ export interface Shapes {
   };
   CountSeries: {
     metric: "cost" | "errors" | "latency" | "requests" | "ttfb";
-    period: "month" | "today" | "week";
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
+    from: number | null;
+    to: number;
     by: string;
     project: string | null;
     model: string | null;
-    grain: "day" | "hour";
+    grain: "day" | "hour" | "minute" | "second";
+    step_s: number;
     times: number[];
     series: Shapes["CountLine"][];
+  };
+  Course: {
+    grain: "day" | "hour" | "minute" | "second";
+    step_s: number;
+    times: number[];
+    requests: number[];
+    errors: number[];
+    cost: number[];
+    ttfb_p50: (number | null)[];
   };
   CreateKey: {
     name?: string | null;
@@ -203,7 +224,7 @@ export interface Shapes {
   };
   LatencyPage: {
     models: { [key: string]: Shapes["ModelLatency"] };
-    all: Shapes["TimeSeries"];
+    before: { [key: string]: Shapes["ModelLatency"] };
     lines: Shapes["TimeSeries"][];
     histograms: Shapes["ModelHistogram"][];
     ttfb_warning_ms: number;
@@ -279,7 +300,7 @@ export interface Shapes {
   };
   ModelHistogram: {
     model: string;
-    period: "month" | "today" | "week";
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
     project: string | null;
     ttfb: Shapes["Spread"];
     latency: Shapes["Spread"];
@@ -359,11 +380,25 @@ export interface Shapes {
     hours: Shapes["HourLists"];
     movers: Shapes["Mover"][];
     budgets: Shapes["BudgetState"][];
+    compared: Shapes["Comparison"];
   };
   Percentiles: {
     p50: number | null;
     p95: number | null;
     p99: number | null;
+  };
+  PeriodFigures: {
+    from: number | null;
+    to: number;
+    requests: number;
+    errors: number;
+    fallbacks: number;
+    cancelled: number;
+    unpriced: number;
+    cost: number;
+    wasted: number;
+    ttfb: Shapes["Quantiles"];
+    ttfb_by_modality: { [key: string]: Shapes["Quantiles"] };
   };
   PlaygroundPage: {
     auth_on: boolean;
@@ -483,6 +518,11 @@ export interface Shapes {
     providers: Shapes["ProviderRow"][];
     types: Shapes["ProviderTypeEntry"][];
   };
+  Quantiles: {
+    p50: number | null;
+    p95: number | null;
+    p99: number | null;
+  };
   Reconciled: {
     provider: string;
     modality: string;
@@ -494,7 +534,7 @@ export interface Shapes {
     left_out: number;
   };
   Reliability: {
-    period: "month" | "today" | "week";
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
     grain: "day" | "hour";
     times: number[];
     providers: Shapes["ProviderReliability"][];
@@ -573,11 +613,14 @@ export interface Shapes {
   };
   TimeSeries: {
     metric: "cost" | "errors" | "latency" | "requests" | "ttfb";
-    period: "month" | "today" | "week";
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
+    from: number | null;
+    to: number;
     by: string;
     project: string | null;
     model: string | null;
-    grain: "day" | "hour";
+    grain: "day" | "hour" | "minute" | "second";
+    step_s: number;
     times: number[];
     series: Shapes["TimeLine"][];
   };

@@ -1,0 +1,152 @@
+"""Figures of any stretch of time are the sums of its records, however it is divided between rollups and records."""
+
+from __future__ import annotations
+
+from random import Random
+
+import apsw
+import pytest
+
+from gw.store import requests, rollups, windows
+from gw.store.batches import write_batch
+from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.migrations import migrate
+from gw.store.windows import Buckets, Rows, TimeWindow, pieces
+from gw.types.usage import AttemptRecord, Usage
+from tests.fakes.records import NOON, record
+
+HOUR, DAY_S = 3_600, 86_400
+MIDNIGHT = NOON - DAY_S // 2
+
+
+def part(provider, cost_nusd, **fields):
+    return AttemptRecord(
+        model_id=f"{provider}/x", outcome="cut", started_ms=0.0, duration_ms=1.0, pricing_source="config", cost_nusd=cost_nusd,
+        input_tokens=3, wasted_nusd=0, **fields,
+    )  # fmt: skip
+
+
+def made(dice: Random, number: int):
+    """Return a record of the four days before NOON; each sixth has moved from one vendor to another."""
+    moved = number % 6 == 0
+    modality = dice.choice(["stt", "llm", "tts"])
+    cost = dice.choice([None, 0, 5, 10**9])
+    parts = (part("a", 7, audio_seconds=1.5), part("b", None if cost is None else cost, characters=4))
+    return record(
+        f"r{number}",
+        timestamp=NOON - dice.uniform(0, 4 * DAY_S),
+        project=dice.choice(["p", "q"]),
+        modality=modality,
+        model_id=(model := dice.choice(["a/x", "b/x"])),
+        provider=model[0],
+        status=dice.choice(["success", "error", "fallback", "cancelled"]),
+        cost_nusd=(cost or 0) + 7 if moved else cost,
+        pricing_source="config" if cost is not None else "unpriced + config" if moved else "",
+        estimated_nusd=11 if cost is None and not moved else 0,
+        wasted_nusd=0 if moved or cost is None else cost // 2,
+        ttfb_ms=dice.choice([None, dice.uniform(1, 900)]),
+        total_latency_ms=dice.uniform(1, 9_000),
+        usage=Usage(input_tokens=dice.randrange(9), audio_seconds=dice.choice([0.0, 2.5])),
+        measured=Usage(audio_seconds=1.25, characters=8) if number % 5 == 0 else None,
+        attempts=parts if moved else (),
+    )
+
+
+@pytest.fixture
+def db():
+    connection = apsw.Connection(":memory:")
+    migrate(connection)
+    yield connection
+    connection.close()
+
+
+def context(db):
+    return QueryContext(db, MergedBuckets(None))
+
+
+def test_every_window_has_the_figures_of_its_records(db):
+    dice = Random(20)
+    records = [made(dice, number) for number in range(150)]
+    write_batch(db, records)
+    edges = [MIDNIGHT, MIDNIGHT - DAY_S, NOON, NOON - HOUR, *(NOON - dice.uniform(0, 4 * DAY_S) for _ in range(4))]
+    cells = 0
+    for since in (None, *edges):
+        for until in (None, *edges):
+            for project in (None, "p"):
+                if since is not None and until is not None and since >= until:
+                    continue
+                window = TimeWindow(since, until)
+                chosen = [r for r in records if _within(r, window) and project in (None, r.project)]
+                _check(context(db), window, project, chosen)
+                cells += 1
+    assert cells == 90
+
+
+def _within(item, window):
+    return (window.since is None or item.timestamp >= window.since) and (window.until is None or item.timestamp < window.until)
+
+
+def _check(asked, window, project, chosen):
+    sums = windows.totals(asked, window, project)
+    assert sums.requests == len(chosen)
+    assert sums.errors == sum(r.status == "error" for r in chosen)
+    assert sums.cost_nusd == sum(r.cost_nusd or 0 for r in chosen)
+    expected = {}
+    for row in rollups.cost_rows(chosen):
+        key = (row.provider, row.model_id, row.project, row.modality)
+        expected[key] = expected[key] + row if key in expected else row
+    rows = {(row.provider, row.model_id, row.project, row.modality): row for row in windows.costs(asked, window, project)}
+    assert rows == {key: row for key, row in expected.items() if key in rows}
+    assert sum(row.cost_nusd for row in rows.values()) == sum(row.cost_nusd for row in expected.values())
+    assert sum(row.calls for row in rows.values()) == sum(row.calls for row in expected.values())
+    latencies = windows.latency_by(asked, window, "modality", project)
+    assert sum(row.ttfb.count for row in latencies.values()) == sum(r.ttfb_ms is not None for r in chosen)
+    assert sum(row.total.count for row in latencies.values()) == sum(r.status in ("success", "fallback") for r in chosen)
+    split = {"project": project, "model_id": None}
+    for step in (600, HOUR, DAY_S):
+        if step < HOUR and window.since is None:
+            continue
+        for by in ("none", "model", "project"):
+            points = windows.points(asked, window, step, "cost", by=by, **split)
+            assert sum(point.value for point in points) == sum(r.cost_nusd or 0 for r in chosen), (step, by)
+        points = windows.points(asked, window, step, "requests", by="none", **split)
+        steps = sorted(int(r.timestamp // step) for r in chosen)
+        assert [point.bucket for point in points for _ in range(point.value)] == steps
+        timed = windows.latency_points(asked, window, step, by="none", **split)
+        assert sum(row.ttfb.count for row in timed.values()) == sum(r.ttfb_ms is not None for r in chosen)
+
+
+def test_a_window_is_divided_into_days_hours_and_records(db):
+    write_batch(db, [record("old", timestamp=0.0)])
+    first = MIDNIGHT - 2 * DAY_S - 1.5 * HOUR
+    day, hour = int(MIDNIGHT // DAY_S), int(MIDNIGHT // HOUR)
+    assert set(pieces(db, TimeWindow(first, MIDNIGHT + 2.5 * HOUR))) == {
+        Rows(first, first + HOUR / 2),
+        Buckets("hour", hour - 49, hour - 49),
+        Buckets("day", day - 2, day - 1),
+        Buckets("hour", hour, hour + 1),
+        Rows(MIDNIGHT + 2 * HOUR, MIDNIGHT + 2.5 * HOUR),
+    }
+    assert pieces(db, TimeWindow(NOON + 1, NOON + 5)) == [Rows(NOON + 1, NOON + 5)]
+    assert pieces(db, TimeWindow(None, None)) == [Buckets("day", None, None)]
+    assert pieces(db, TimeWindow(MIDNIGHT, None)) == [Buckets("day", day, None)]
+
+
+def test_an_hour_counts_completely_once_records_of_it_are_deleted(db):
+    write_batch(db, [record(f"{n}", timestamp=NOON + 600 * n, cost_nusd=1) for n in range(12)])
+    assert requests.prune(db, before=NOON + 1_300, limit=100) == 3
+    half_past = TimeWindow(NOON + HOUR / 2, None)
+    assert windows.totals(context(db), half_past, None).requests == 9, "all of these records are still there"
+    earlier = TimeWindow(NOON + 900, None)
+    assert windows.totals(context(db), earlier, None).requests == 12, "so all of the first hour counts"
+    points = windows.points(context(db), earlier, 600, "requests", by="none", project=None, model_id=None)
+    assert [(point.bucket - int(NOON // 600), point.value) for point in points] == [(0, 6), *((n, 1) for n in range(6, 12))]
+
+
+def test_points_of_a_young_gateway_are_fine_from_its_first_record_on(db):
+    write_batch(db, [record(f"{n}", timestamp=NOON + 1_000 + 10 * n) for n in range(5)])
+    window = TimeWindow(NOON - DAY_S, None)
+    points = windows.points(context(db), window, 10, "requests", by="none", project=None, model_id=None)
+    assert [point.value for point in points] == [1] * 5
+    timed = windows.latency_points(context(db), window, 10, by="none", project=None, model_id=None)
+    assert [row.requests for row in timed.values()] == [1] * 5
