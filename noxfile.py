@@ -28,7 +28,11 @@ SUITES = "*/test_suites*.py"
 BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
-NIGHTLY = ("tests/contract/test_leaving.py",)
+NIGHTLY = (
+    "tests/contract/test_leaving.py", "tests/e2e/test_kill.py", "tests/store/test_store__power_cuts.py",
+    "tests/store/test_store__corrupt.py",
+)  # fmt: skip
+"""Tests with a long form, see tests/fakes/nightly.py."""
 PARALLEL = ("-n", "auto", "--dist", "worksteal")
 """pytest-xdist: one process per core; `nox -s tests -- -n 0` runs in one process."""
 
@@ -64,9 +68,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The matrices that `tests` runs in part, whole; arguments after -- go to pytest."""
+    """The long forms of tests that are short in `tests`; arguments after -- go to pytest."""
     install(session, "test")
-    session.run("pytest", "-q", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
+    session.run("pytest", "-q", "-s", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
 
 
 @nox.session

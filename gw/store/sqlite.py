@@ -103,6 +103,8 @@ def translated(path: Path) -> Iterator[None]:
         raise DatabaseLocked(what=describe(error, path)) from error
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise DatabaseUnusable(what=describe(error, path)) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:  # SQLite has no checksums: a changed value is found by reading it
+        raise DatabaseUnusable(what=describe(apsw.CorruptError(f"a row cannot be read: {error}"), path)) from error
     except TRANSIENT as error:
         raise StoreUnavailable(what=describe(error, path)) from error
 
@@ -121,17 +123,27 @@ def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
         try:
             _set_up(db)
+            _check_readable(db)
             _check_ours(db, path)
             _quick_check(db, path)
             db.pragma("journal_mode", "wal")
             db.pragma("synchronous", "full")
             db.pragma("foreign_keys", True)
             db.pragma("temp_store", "memory")  # else each insert of a large batch saves whole pages to a temporary file
-            migrations.migrate(db, on_progress=on_progress)
+            _migrate(db, on_progress)
         except BaseException:
             db.close()
             raise
         return db
+
+
+def _migrate(db: apsw.Connection, on_progress: migrations.Progress | None) -> None:
+    """Upgrade. Raise apsw.CorruptError where the tables are not those of the schema's version, which is in the file's header."""
+    version = db.pragma("user_version")
+    try:
+        migrations.migrate(db, on_progress=on_progress)
+    except apsw.SQLError as error:
+        raise apsw.CorruptError(f"its tables are not those of its schema version {version}: {error}") from error
 
 
 def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
@@ -144,6 +156,7 @@ def open_reader(path: Path, *, any_schema: bool = False) -> apsw.Connection:
         try:
             _set_up(db)
             db.pragma("query_only", True)
+            _check_readable(db)
             _check_ours(db, path)
             if not any_schema and (version := db.pragma("user_version")) < migrations.VERSION:
                 remedy = f"`gw db migrate` or the next `gw serve` brings it to {migrations.VERSION}"
@@ -222,6 +235,14 @@ def _set_up(db: apsw.Connection) -> None:
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.pragma("trusted_schema", False)
     db.pragma("cell_size_check", True)
+
+
+def _check_readable(db: apsw.Connection) -> None:
+    """Raise apsw.CorruptError where SQLite cannot read the schema: it says so with the code of a faulty statement."""
+    try:
+        db.execute("select count(*) from sqlite_schema")
+    except apsw.SQLError as error:
+        raise apsw.CorruptError(str(error)) from error
 
 
 def _check_ours(db: apsw.Connection, path: Path) -> None:

@@ -1,8 +1,11 @@
-"""A stdlib HTTP server that answers every chat request and counts it: the other side's ledger for the kill test."""
+"""A stdlib HTTP server that answers every chat request, streamed where asked, and counts it by model: the other side's ledger for the
+kill test."""
 
 from __future__ import annotations
 
+import json
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,17 +14,27 @@ ANSWER = (
     b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop",'
     b'"message":{"role":"assistant","content":"hello"}}],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}}'
 )
+STREAM = b"".join(
+    b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":' + rest + b"}\n\n"
+    for rest in (
+        b'[{"index":0,"delta":{"role":"assistant","content":"hello"},"finish_reason":null}]',
+        b'[{"index":0,"delta":{},"finish_reason":"stop"}]',
+        b'[],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12}',
+    )
+) + b"data: [DONE]\n\n"
 
 
 class CountingUpstream:
     def __init__(self) -> None:
         self.calls = 0
+        self.models: Counter[str] = Counter()
         self.base_url = ""
         self._lock = threading.Lock()
 
-    def count(self) -> None:
+    def count(self, model: str) -> None:
         with self._lock:
             self.calls += 1
+            self.models[model] += 1
 
 
 @contextmanager
@@ -33,13 +46,14 @@ def counting_upstream() -> Iterator[CountingUpstream]:
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
-            upstream.count()
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            upstream.count(request["model"])
+            answer, kind = (STREAM, "text/event-stream") if request.get("stream") else (ANSWER, "application/json")
             self.send_response(200)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(ANSWER)))
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(answer)))
             self.end_headers()
-            self.wfile.write(ANSWER)
+            self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
             pass

@@ -10,6 +10,11 @@ from typing import Any
 NIGHTLY = os.environ.get("GW_NIGHTLY", "") not in ("", "0")
 
 
+def times(by_day: int, at_night: int) -> int:
+    """Return how often to do something that is done more often at night."""
+    return at_night if NIGHTLY else by_day
+
+
 def cells(*axes: Sequence[Any], part: int) -> Iterable[tuple[Any, ...]]:
     """Return every cell of a matrix at night, and otherwise each `part`th: an odd number, so that all pairs of values are met."""
     assert part % 2

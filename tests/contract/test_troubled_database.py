@@ -1,0 +1,116 @@
+"""A database that is read-only, damaged, locked or slow while the gateway runs: requests go on, it is said, and no record is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import trio
+
+from tests.contract.test_lost_database import YAML, becomes, chat, logged, stores
+from tests.fakes.power_cut import Disk
+from tests.fakes.running import open_running
+from tests.fakes.temporary_gateway import SetClock
+
+SYNC_S = 0.5
+
+
+@asynccontextmanager
+async def on_disk(folder: Path, on_write: Callable[[str], None], text: str = YAML) -> AsyncIterator[tuple[Any, Path]]:
+    """Run a gateway whose database is on a disk that `on_write` may let fail or wait."""
+    disk = Disk(on_write)
+    try:
+        async with open_running(folder, text, SetClock()) as running:
+            yield running, running.gateway.settings.cost_tracking.db_path
+    finally:
+        disk.unregister()
+
+
+class Fault:
+    """Raises `error` at each write to the database while it is set."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def __call__(self, name: str) -> None:
+        if self.error is not None:
+            raise self.error
+
+
+async def test_a_database_that_becomes_read_only_or_fails_gets_the_records_later(tmp_path, mock_clock):
+    for n, error in enumerate((apsw.ReadOnlyError(), apsw.IOError(), apsw.CorruptError())):
+        folder, fault = tmp_path / str(n), Fault()
+        folder.mkdir()
+        async with on_disk(folder, fault) as (running, _):
+            ids = [await chat(running)]
+            await stores(running)
+            fault.error = error
+            ids += [await chat(running) for _ in range(3)]
+            await becomes(running, mock_clock, "degraded")
+            ids.append(await chat(running))
+            fault.error = None
+            await becomes(running, mock_clock, "ok")
+            assert await logged(running) == set(ids)
+
+
+async def test_what_a_read_only_database_did_not_take_is_there_after_a_restart(tmp_path, mock_clock, monkeypatch):
+    monkeypatch.setattr("gw.store.store.CLOSE_S", 0.0)
+    fault = Fault()
+    async with on_disk(tmp_path, fault) as (running, _):
+        ids = [await chat(running)]
+        await stores(running)
+        fault.error = apsw.ReadOnlyError()
+        ids += [await chat(running) for _ in range(3)]
+        await becomes(running, mock_clock, "degraded")
+    async with open_running(tmp_path, YAML, SetClock()) as running:
+        await stores(running)
+        assert await logged(running) == set(ids)
+
+
+async def test_a_foreign_lock_delays_no_answer(tmp_path, mock_clock):
+    async with open_running(tmp_path, YAML, SetClock()) as running:
+        ids = [await chat(running)]
+        await stores(running)
+        other = apsw.Connection(str(running.gateway.settings.cost_tracking.db_path))
+        other.set_busy_timeout(5_000)
+        other.execute("begin immediate")
+        ids += [await chat(running) for _ in range(3)]
+        other.close()
+        await stores(running)
+        assert await logged(running) == set(ids)
+
+
+async def test_a_slow_disk_delays_answers_with_durability_power_only(tmp_path):
+    """In real time: a sync that takes half a second."""
+    for durability in ("crash", "power"):
+        slow = threading.Event()
+        folder = tmp_path / durability
+        folder.mkdir()
+
+        def on_write(name: str, slow: threading.Event = slow) -> None:
+            if slow.is_set() and name.endswith("-sync"):
+                threading.Event().wait(SYNC_S)
+
+        text = YAML + f"cost_tracking: {{durability: {durability}}}\n"
+        async with on_disk(folder, on_write, text) as (running, _):
+            ids = [await chat(running)]
+            await stores(running)
+            slow.set()
+            began = trio.current_time()
+            async with trio.open_nursery() as nursery:
+                for _ in range(5):
+                    nursery.start_soon(lambda ids=ids: _note(running, ids))
+            took_s = trio.current_time() - began
+            assert took_s < SYNC_S if durability == "crash" else took_s >= SYNC_S, (durability, took_s)
+            assert took_s < 4 * SYNC_S, "they share commits"
+            assert (await running.get("/health")).json["status"] == "ok"
+            slow.clear()
+            assert await logged(running) == set(ids)
+
+
+async def _note(running: Any, ids: list[str]) -> None:
+    ids.append(await chat(running))

@@ -1,0 +1,118 @@
+"""A database whose bytes were changed: refused with the path and the remedy, or used; never changed before that, never a crash."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import trio
+
+from gw.errors import StoreError
+from gw.store.entity_rows import Change
+from gw.store.store import open_store
+from gw.types.entities import AuditEntry, Project
+from tests.fakes import stored
+from tests.fakes.nightly import times
+from tests.fakes.records import DAY, NOON, HandClock, record
+
+MUTATIONS = times(100, 2_000)
+
+
+@pytest.fixture
+async def sound(tmp_path) -> bytes:
+    """The bytes of a database with records, sums, an entity and its audit entry, and no WAL."""
+    path = tmp_path / "sound.db"
+    async with open_store(path, clock=HandClock()) as store:
+        for n in range(60):
+            store.finish(record(f"s{n}", turn_id=f"t{n % 5}", cost_nusd=n, timestamp=NOON + n))
+        await store.flush()
+        entry = AuditEntry(
+            timestamp=NOON, entity_type="project", entity_id="shop", action="create", changes={}, source="api", actor="admin"
+        )
+        await store.change(Change(put=(Project(id="shop", source="db"),), audit=(entry,)))
+    return path.read_bytes()
+
+
+def mutated(sound: bytes, chance: random.Random) -> tuple[str, bytes]:
+    """Return what was done, and the result. Half of the changes are where the structure is: at the beginning of a page."""
+    image = bytearray(sound)
+    kind = chance.choice(("byte", "byte", "bytes", "page", "swap", "cut", "zeros", "header"))
+    at = chance.randrange(len(image))
+    page = at - at % 4096
+    if kind == "byte":
+        at = page + chance.randrange(64) if chance.random() < 0.5 else at
+        image[at] ^= 1 << chance.randrange(8)
+    elif kind == "bytes":
+        image[at : at + 40] = chance.randbytes(len(image[at : at + 40]))
+    elif kind == "page":
+        image[page : page + 4096] = chance.randbytes(4096)
+    elif kind == "swap":
+        other = chance.randrange(len(image) // 4096) * 4096
+        image[page : page + 4096], image[other : other + 4096] = image[other : other + 4096], image[page : page + 4096]
+    elif kind == "cut":
+        del image[chance.randrange(len(image)) :]
+    elif kind == "zeros":
+        image[page : page + 4096] = bytes(4096)
+    else:
+        image[chance.randrange(100)] = chance.randrange(256)
+    return f"{kind} at {at}", bytes(image)
+
+
+def named(error: StoreError, path: Path, outcome: str) -> str:
+    """Return the outcome; the message for people must name the file."""
+    return outcome if str(path) in str(error) else f"{outcome}, without its path: {error}"
+
+
+async def use(path: Path) -> str:
+    """Open it like a start, read everything and write a record; return what happened. Raises what is no policy."""
+    try:
+        async with open_store(path, clock=HandClock()) as store:
+            try:
+                await store.entities()
+                await store.spend(DAY)
+                await stored.logs(store, limit=1_000)
+                await stored.totals(store)
+                await store.audit_log()
+            except StoreError as error:
+                outcome = named(error, path, "a report is refused")
+            else:
+                outcome = "used"
+            store.finish(record("late"))
+            with trio.move_on_after(0.5):
+                await store.flush()
+            if store.queue_depth:
+                assert store.degraded
+                outcome = "records wait"
+    except StoreError as error:
+        return named(error, path, "the start is refused")
+    return outcome
+
+
+async def test_mutations(tmp_path, sound):
+    seen = Counter[str]()
+    for seed in range(MUTATIONS):
+        what, content = mutated(sound, random.Random(seed))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = folder / "gw.db"
+        path.write_bytes(content)
+        try:
+            with trio.fail_after(20):
+                outcome = await use(path)
+        except Exception as error:
+            raise AssertionError(f"mutation {seed}, {what}") from error
+        seen[outcome] += 1
+        assert path.exists()
+        if outcome == "the start is refused":
+            assert path.read_bytes() == content, f"mutation {seed}, {what}: refused, but changed"
+        if outcome == "records wait":  # they are in the journal, for the database that is restored
+            path.write_bytes(sound)
+            for left in folder.glob("gw.db-*"):
+                left.unlink()
+            async with open_store(path, clock=HandClock()) as store:
+                assert await store.request("late") == record("late")
+    assert set(seen) <= {"the start is refused", "used", "records wait", "a report is refused"}
+    assert seen["used"] > MUTATIONS // 20
+    assert seen["the start is refused"] > MUTATIONS // 4
