@@ -1,8 +1,11 @@
 """Rolling restarts of two gateways behind haproxy and nginx, with the files of docs/operations.md: how many requests fail.
 
-    python bench/rolling_restart.py [--restarts 4] [--clients 24] [--proxy haproxy]
+    python bench/rolling_restart.py [--restarts 4] [--clients 24] [--sockets 8] [--requests 0] [--proxy haproxy]
 
-Needs haproxy, nginx and openssl. The files are those of the page; only addresses and the path of the certificate are changed.
+Needs haproxy, nginx and openssl. The files are those of the page; only addresses and the path of the certificate are changed. The gateways
+are restarted in turn, `--restarts` times, or until `--requests` requests were sent. `--sockets` callers speak over WebSockets, one
+utterance after the other; a gateway that drains closes theirs with 1001 between two utterances, and they connect anew. An utterance that
+finds the socket closed, or meets the close on its way, is said again and counted; one that began and did not end is a failure.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
+
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "operations.md"
@@ -130,6 +137,66 @@ class Client(threading.Thread):
                 connection.close()
 
 
+class Speaker(threading.Thread):
+    """Says one utterance after the other over a WebSocket, in Deepgram's protocol."""
+
+    def __init__(self, front: int, done: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.front, self.done = front, done
+        self.sent = self.again = 0
+        self.failures: Counter[str] = Counter()
+        self.open = ExitStack()
+
+    def run(self) -> None:
+        with self.open:
+            self.speak()
+
+    def speak(self) -> None:
+        speaker: ClientConnection | None = None
+        while not self.done.is_set():
+            self.sent += 1
+            for attempt in range(3):
+                self.again += attempt > 0
+                try:
+                    speaker = speaker or self.connect()
+                    said = self.say(speaker)
+                except (OSError, InvalidStatus, TimeoutError) as error:
+                    self.failures[f"WebSocket: {type(error).__name__} {error}"] += 1
+                    speaker = None
+                    break
+                if said:
+                    break
+                speaker = None
+            else:
+                self.failures["WebSocket: closed three times before an utterance began"] += 1
+            self.done.wait(0.05)
+
+    def connect(self) -> ClientConnection:
+        self.open.close()
+        context = ssl._create_unverified_context()
+        raw = socket.create_connection(("127.0.0.1", self.front), 30)
+        target = f"wss://{HOST}/v1/speak?model=sim/tone&encoding=linear16&sample_rate=16000"
+        return self.open.enter_context(connect(target, sock=raw, ssl=context, server_hostname=HOST, open_timeout=30, proxy=None))
+
+    def say(self, speaker: ClientConnection) -> bool:
+        """Return False if a gateway that leaves closed the socket before the utterance began."""
+        began = False
+        try:
+            speaker.send('{"type":"Speak","text":"one two three"}')
+            speaker.send('{"type":"Flush"}')
+            while True:
+                message = speaker.recv(timeout=30)
+                began = began or isinstance(message, bytes)
+                if isinstance(message, str) and '"Flushed"' in message:
+                    return True
+        except ConnectionClosed as closed:
+            code = closed.rcvd.code if closed.rcvd is not None else 1006
+            if not began and code == 1001:
+                return False
+            self.failures[f"WebSocket: closed with {code}, {'within' if began else 'before'} an utterance"] += 1
+            return False
+
+
 def proxy_command(name: str, folder: Path, ports: list[int], front: int) -> list[str]:
     path = folder / f"{name}.conf"
     text = block(name, folder, ports, front)
@@ -144,7 +211,7 @@ def proxy_command(name: str, folder: Path, ports: list[int], front: int) -> list
     return [shutil.which("haproxy") or "haproxy", "-db", "-f", str(path)]
 
 
-def measure(name: str, restarts: int, clients: int) -> int:
+def measure(name: str, restarts: int, clients: int, sockets: int, requests: int) -> int:
     with tempfile.TemporaryDirectory(prefix="gw-rolling-") as temporary:
         folder = Path(temporary)
         folder.chmod(0o755)
@@ -153,16 +220,17 @@ def measure(name: str, restarts: int, clients: int) -> int:
         (folder / "gw.pem").write_text((folder / "cert.pem").read_text() + (folder / "key.pem").read_text())
         gateways, front, done = Gateways(folder), free_port(), threading.Event()
         proxy = subprocess.Popen(proxy_command(name, folder, gateways.ports, front), stderr=(folder / "proxy.log").open("wb"))
-        callers = [Client(front, done, n) for n in range(clients)]
+        speakers = [Speaker(front, done) for _ in range(sockets)]
+        callers: list[Client | Speaker] = [*(Client(front, done, n) for n in range(clients)), *speakers]
         try:
             time.sleep(2)
             assert proxy.poll() is None, (folder / "proxy.log").read_text()
             for caller in callers:
                 caller.start()
             time.sleep(2)
-            stops = []
-            for n in range(restarts):
-                stops.append(f"{gateways.restart(n % 2):.1f}")
+            stops: list[float] = []
+            while len(stops) < restarts or sum(caller.sent for caller in callers) < requests:
+                stops.append(gateways.restart(len(stops) % 2))
                 time.sleep(3)  # for the proxy to find it ready
             done.set()
             for caller in callers:
@@ -174,7 +242,9 @@ def measure(name: str, restarts: int, clients: int) -> int:
             gateways.stop()
         failures = sum((caller.failures for caller in callers), Counter())
         sent, failed = sum(caller.sent for caller in callers), sum(failures.values())
-        print(f"{name}: {failed} of {sent} requests failed in {restarts} restarts (stops took {', '.join(stops)} s)", flush=True)
+        said, again = sum(speaker.sent for speaker in speakers), sum(speaker.again for speaker in speakers)
+        what = f"{sent} requests failed, {said} of them utterances over WebSockets ({again} said again)"
+        print(f"{name}: {failed} of {what}, in {len(stops)} restarts (stops took {min(stops):.1f} to {max(stops):.1f} s)", flush=True)
         for what, count in failures.most_common(5):
             print(f"    {count} x {what}")
         return failed
@@ -184,9 +254,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--restarts", type=int, default=4)
     parser.add_argument("--clients", type=int, default=24)
+    parser.add_argument("--sockets", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=0)
     parser.add_argument("--proxy", choices=("haproxy", "nginx"), action="append")
     options = parser.parse_args()
-    failed = [measure(name, options.restarts, options.clients) for name in options.proxy or ("haproxy", "nginx")]
+    names = options.proxy or ("haproxy", "nginx")
+    failed = [measure(name, options.restarts, options.clients, options.sockets, options.requests) for name in names]
     return 1 if any(failed) else 0
 
 
