@@ -279,9 +279,14 @@ def _callbacks(db: apsw.Connection) -> None:
     db.execute("create table callbacks (id text primary key, expires_at real not null, body blob not null) strict")
 
 
+def _reasoning(db: apsw.Connection) -> None:
+    """Add the part of the output tokens that a model spent on reasoning; null = not counted."""
+    db.execute("alter table requests add column reasoning_tokens integer")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks,
+    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -29,6 +29,7 @@ _COLUMNS = (
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
     "heard", "wasted_units", "wasted_nusd", "estimated_nusd", "dimensions", "vendor_figure",
+    "reasoning_tokens",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -299,6 +300,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         record.estimated_nusd and bounded_int(record.estimated_nusd),
         None if usage.dimensions is NO_DIMENSIONS else _encode(usage.dimensions).decode(),
         None if usage.vendor_figure is None else _encode(usage.vendor_figure).decode(),
+        usage.reasoning_tokens and bounded_int(usage.reasoning_tokens),
     )
 
 
@@ -330,7 +332,7 @@ def parts_of(attempts: str) -> list[AttemptRecord]:
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
     usage: dict[str, object] = {name: fields.pop(name) for name in COUNTERS}
-    usage["source"] = fields.pop("usage_source")
+    usage["source"], usage["reasoning_tokens"] = fields.pop("usage_source"), fields.pop("reasoning_tokens")
     for name, decoder in (("dimensions", _dimensions), ("vendor_figure", _vendor_figure)):
         if (text := fields.pop(name)) is not None:
             usage[name] = decoder.decode(str(text))

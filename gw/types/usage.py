@@ -66,6 +66,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cached_input_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int | None = None
+    """Part of the output tokens that the model spent before its answer; None = the vendor does not count them."""
     input_audio_tokens: int = 0
     output_audio_tokens: int = 0
     audio_seconds: float = 0.0
@@ -94,9 +96,9 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 COUNTERS = tuple(
-    name for name in Usage.__struct_fields__ if name not in ("source", "dimensions", "vendor_figure")
+    name for name in Usage.__struct_fields__ if name not in ("reasoning_tokens", "source", "dimensions", "vendor_figure")
 )
-"""Fields of a usage that count units; `Price` has a rate for each."""
+"""Fields of a usage that count units; `Price` has a rate for each. Reasoning is billed as output."""
 
 
 def has_units(usage: Usage) -> bool:

@@ -20,7 +20,7 @@ from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import billing, sse
-from gw.wire.bounds import plausible, tokens
+from gw.wire.bounds import part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, arguments_object, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_answer, decode_mended
 from gw.wire.stream_decoder import SseStreamDecoder
@@ -77,7 +77,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Usage(msgspec.Struct, gc=False):
-    """Members as of anthropic 1.17.0; in a stream `message_start` has all of them, `message_delta` the counters.
+    """Members as of anthropic 2.12.0; in a stream `message_start` has all of them, `message_delta` the counters.
 
     Members of type Any are read on their own: an unreadable one is no reason to lose the counters.
     """
@@ -86,6 +86,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    output_tokens_details: Any = None
     cache_creation: Any = None
     server_tool_use: Any = None
     service_tier: Any = None
@@ -111,21 +112,22 @@ def _usage(start: object, last: object) -> Usage | None:
         value = getattr(final, name, None)
         return getattr(first, name, None) if value is None else value
 
-    def within(name: str, member: str) -> int:
+    def within(name: str, member: str) -> int | None:
         found = named(name)
         count = found.get(member) if isinstance(found, dict) else None
-        return tokens(count) if type(count) is int else 0
+        return tokens(count) if type(count) is int else None
 
     read, written = either("cache_read_input_tokens"), either("cache_creation_input_tokens")
     counted = Usage(
         input_tokens=tokens(either("input_tokens") + read + written), cached_input_tokens=read,
         cache_write_tokens=written, output_tokens=either("output_tokens"), source="vendor",
+        reasoning_tokens=part_of(within("output_tokens_details", "thinking_tokens"), either("output_tokens")),
         dimensions=billing.dimensions(
             # A faster model run (`speed`) has prices of its own, as a tier has; the two are not combined.
             billing.special(named("speed")) or named("service_tier"),
             named("inference_geo"),
-            searches=within("server_tool_use", "web_search_requests"),
-            cache_write_long_tokens=within("cache_creation", "ephemeral_1h_input_tokens"),
+            searches=within("server_tool_use", "web_search_requests") or 0,
+            cache_write_long_tokens=within("cache_creation", "ephemeral_1h_input_tokens") or 0,
         ),
     )
     return plausible(counted)
@@ -419,13 +421,15 @@ def _tool_use(call: ToolCallPiece) -> dict[str, Any]:
     return {"type": "tool_use", "id": name, "name": call.name, "input": arguments_object(call.arguments)}
 
 
-def _usage_object(usage: Usage | None) -> dict[str, int]:
+def _usage_object(usage: Usage | None) -> dict[str, Any]:
     """Return the counters; input tokens exclude what was read from or written to the cache."""
     used = usage or Usage()
     read, written = used.cached_input_tokens, used.cache_write_tokens
+    known = used.reasoning_tokens is not None
     return {
         "input_tokens": max(0, used.input_tokens - read - written), "cache_creation_input_tokens": written,
         "cache_read_input_tokens": read, "output_tokens": used.output_tokens,
+        **({"output_tokens_details": {"thinking_tokens": used.reasoning_tokens}} if known else {}),
     }
 
 

@@ -23,6 +23,11 @@ def tokens(count: int | None) -> int:
     return count if count < MOST_TOKENS else MOST_TOKENS
 
 
+def part_of(count: int | None, whole: int | None) -> int | None:
+    """Return a count that is part of another one; None for None."""
+    return None if count is None else min(tokens(count), tokens(whole))
+
+
 def plausible(usage: Usage) -> Usage | None:
     """Return a usage that an answer reports; None if it cannot be true, so that an estimate takes its place."""
     most = max(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens, usage.output_tokens)

@@ -24,7 +24,7 @@ from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
 from gw.wire import billing, sse, x_groq
-from gw.wire.bounds import MOST_TOKENS, plausible, tokens
+from gw.wire.bounds import MOST_TOKENS, part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
 from gw.wire.json_codec import (
@@ -226,6 +226,7 @@ class _Tokens(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     audio_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
 
 class _Usage(msgspec.Struct, gc=False):
@@ -257,6 +258,7 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
         input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(prompt.cached_tokens),
         cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(usage.completion_tokens),
         input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
+        reasoning_tokens=part_of(completion.reasoning_tokens, usage.completion_tokens),
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )
     return plausible(counted)
@@ -544,8 +546,9 @@ def _piece_object(piece: ToolCallPiece) -> dict[str, Any]:
 
 
 def _usage_object(usage: Usage) -> dict[str, Any]:
-    # Groq's SDK insists on `reasoning_tokens` in the details of a completion, which nobody has counted: without audio there are no details.
-    spoken = {"completion_tokens_details": {"audio_tokens": usage.output_audio_tokens}} if usage.output_audio_tokens else {}
+    # Groq's SDK insists on `reasoning_tokens` in the details of a completion: there are none where the vendor counts neither.
+    details = {"audio_tokens": usage.output_audio_tokens, "reasoning_tokens": usage.reasoning_tokens or 0}
+    spoken = usage.output_audio_tokens or usage.reasoning_tokens is not None
     return {
         "prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
@@ -553,7 +556,7 @@ def _usage_object(usage: Usage) -> dict[str, Any]:
             "cached_tokens": usage.cached_input_tokens, "cache_write_tokens": usage.cache_write_tokens,
             "audio_tokens": usage.input_audio_tokens,
         },
-        **spoken,
+        **({"completion_tokens_details": details} if spoken else {}),
     }
 
 

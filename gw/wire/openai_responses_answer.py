@@ -28,7 +28,7 @@ from gw.types.llm import (
 )
 from gw.types.usage import Dimensions, Usage
 from gw.wire import billing, sse
-from gw.wire.bounds import plausible, tokens
+from gw.wire.bounds import part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_answer, decode_mended, decode_or
 from gw.wire.stream_decoder import SseStreamDecoder
@@ -86,16 +86,22 @@ class _InputDetails(msgspec.Struct, gc=False):
     cache_write_tokens: int | None = None
 
 
+class _OutputDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
 _ANY = msgspec.json.Decoder()
 _NO_DETAILS = _InputDetails()
+_NO_OUTPUT_DETAILS = _OutputDetails()
 
 
 class _WebSearch(msgspec.Struct, gc=False):
@@ -136,6 +142,7 @@ def _usage(response: _Response) -> Usage | None:
     counted = Usage(
         input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
         cached_input_tokens=tokens(details.cached_tokens), cache_write_tokens=tokens(details.cache_write_tokens),
+        reasoning_tokens=part_of((usage.output_tokens_details or _NO_OUTPUT_DETAILS).reasoning_tokens, usage.output_tokens),
         source="vendor", dimensions=_dimensions(response),
     )
     return plausible(counted)
@@ -521,6 +528,6 @@ def _usage_object(usage: Usage | None) -> dict[str, Any]:
     return {
         "input_tokens": used.input_tokens,
         "input_tokens_details": {"cached_tokens": used.cached_input_tokens, "cache_write_tokens": used.cache_write_tokens},
-        "output_tokens": used.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
+        "output_tokens": used.output_tokens, "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens or 0},
         "total_tokens": used.input_tokens + used.output_tokens,
     }

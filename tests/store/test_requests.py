@@ -38,6 +38,7 @@ FULL = record(
         cached_input_tokens=2,
         cache_write_tokens=3,
         output_tokens=4,
+        reasoning_tokens=3,
         input_audio_tokens=5,
         output_audio_tokens=6,
         audio_seconds=7.5,

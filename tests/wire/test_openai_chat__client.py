@@ -42,7 +42,7 @@ def test_a_stream_of_openai():
         Delta(text=" dich.", raw=raws[2]),
         Delta(finish_reason="stop", raw=raws[3]),
         UsageReport(
-            usage=Usage(input_tokens=21, cached_input_tokens=16, output_tokens=6, source="vendor"), raw=raws[4]
+            usage=Usage(input_tokens=21, cached_input_tokens=16, output_tokens=6, reasoning_tokens=0, source="vendor"), raw=raws[4]
         ),
         ChatEnd(),
     ]
@@ -237,7 +237,7 @@ def test_an_unstreamed_answer():
     result = decode_completion(body, "p")
     assert result.tool_calls == (ToolCallPiece(index=0, id="call_a", name="weather", arguments='{"city":"Rome"}'),)
     assert result.finish_reason == "tool_calls"
-    assert result.usage == Usage(input_tokens=40, cached_input_tokens=32, output_tokens=12, source="vendor")
+    assert result.usage == Usage(input_tokens=40, cached_input_tokens=32, output_tokens=12, reasoning_tokens=0, source="vendor")
     assert result.raw == body
 
 

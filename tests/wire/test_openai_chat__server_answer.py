@@ -10,7 +10,9 @@ from gw.types.usage import Usage
 from gw.wire.openai_chat import ChatDecoder, ChatEncoder, decode_completion, error_body
 from tests.fakes.golden import golden
 
-USAGE = Usage(input_tokens=7, cached_input_tokens=3, output_tokens=2, input_audio_tokens=1, output_audio_tokens=1, source="vendor")
+USAGE = Usage(
+    input_tokens=7, cached_input_tokens=3, output_tokens=2, reasoning_tokens=1, input_audio_tokens=1, output_audio_tokens=1, source="vendor"
+)
 
 
 def encoder(include_usage: bool = True) -> ChatEncoder:
@@ -42,7 +44,7 @@ def test_the_usage_chunk_is_left_out_unless_requested():
 
 def test_uncounted_details_of_a_completion_are_left_out():
     """Groq's SDK insists on a number of reasoning tokens wherever there are details."""
-    (built,) = chunks(encoder().encode([UsageReport(usage=msgspec.structs.replace(USAGE, output_audio_tokens=0))]))
+    (built,) = chunks(encoder().encode([UsageReport(usage=msgspec.structs.replace(USAGE, output_audio_tokens=0, reasoning_tokens=None))]))
     assert "completion_tokens_details" not in built["usage"]
 
 
@@ -70,7 +72,7 @@ def test_a_built_stream():
         {**head, "choices": [], "usage": {
             "prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9,
             "prompt_tokens_details": {"cached_tokens": 3, "cache_write_tokens": 0, "audio_tokens": 1},
-            "completion_tokens_details": {"audio_tokens": 1},
+            "completion_tokens_details": {"audio_tokens": 1, "reasoning_tokens": 1},
         }},
         {"done": True},
     ]

@@ -11,7 +11,7 @@ from gw.types.usage import Dimensions, Usage
 from gw.wire.openai_responses_answer import ResponsesDecoder, ResponsesEncoder, decode_response
 from tests.fakes.golden import golden
 
-USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=12, source="vendor")
+USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=12, reasoning_tokens=5, source="vendor")
 SEARCHED = msgspec.structs.replace(USED, dimensions=Dimensions(searches=1))
 
 

@@ -16,7 +16,7 @@ from gw.types.usage import Usage
 from gw.wire.openai_responses_answer import ResponsesDecoder, ResponsesEncoder, decode_response
 from gw.wire.openai_responses_request import parse_request
 
-USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=7, source="vendor")
+USED = Usage(input_tokens=30, cached_input_tokens=20, cache_write_tokens=4, output_tokens=7, reasoning_tokens=5, source="vendor")
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
@@ -71,7 +71,7 @@ def test_the_order_of_events():
     }  # fmt: skip
     assert response["usage"] == {
         "input_tokens": 30, "input_tokens_details": {"cached_tokens": 20, "cache_write_tokens": 4}, "output_tokens": 7,
-        "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 37,
+        "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": 37,
     }  # fmt: skip
     assert response["metadata"] == {"a": "b"}
 

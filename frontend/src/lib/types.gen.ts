@@ -699,6 +699,7 @@ export interface Shapes {
     cached_input_tokens?: number;
     cache_write_tokens?: number;
     output_tokens?: number;
+    reasoning_tokens?: number | null;
     input_audio_tokens?: number;
     output_audio_tokens?: number;
     audio_seconds?: number;
