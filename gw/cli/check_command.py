@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -30,6 +31,7 @@ from gw.registry.voice_choice import gaps
 from gw.store.lock import holder
 from gw.store.sqlite import open_reader
 from gw.telemetry.clock import SystemClock
+from gw.wire.openai_embeddings import EMBEDDINGS
 
 NAMES_SHOWN = 5
 
@@ -57,7 +59,7 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     """
     settings = load(file)
     catalog = build(settings)
-    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), *_voices(catalog)]
+    findings = [*_configuration(settings), *_providers(catalog), *_retired(catalog), *_embeddings(catalog), *_voices(catalog)]
     findings += _prices(catalog, settings)
     findings += [_database(settings), _address(settings)]
     if online:
@@ -107,6 +109,23 @@ def _retired(catalog: Catalog) -> Iterator[Finding]:
         ending = successor(catalog.provider(model.provider).type, model.name)
         if ending is not None:
             yield Finding(f"model {model.id}", "warning", ending.sentence(today))
+
+
+def _embeddings(catalog: Catalog) -> Iterator[Finding]:
+    """Find models of embeddings whose provider offers none, and those that a chain has before a model for conversations."""
+    models = {model.id: model for model in catalog.by_modality["llm"].values() if "embed" in model.name.lower()}
+    for model in models.values():
+        kind = catalog.provider(model.provider).type
+        with suppress(GwError, ModuleNotFoundError):  # reported with the provider
+            offered = EMBEDDINGS in spec_of(kind).more_chat_dialects
+            detail = "makes embeddings" if offered else f"gw has no embeddings of the type {kind}"
+            yield Finding(f"model {model.id}", "ok" if offered else "warning", detail)
+    chains = {"fallbacks.llm": catalog.chains.get("llm", ())}
+    chains |= {f"projects.{project.id}.fallbacks.llm": project.fallbacks.get("llm", ()) for project in catalog.projects.values()}
+    for name, chain in chains.items():
+        last = max((place for place, model_id in enumerate(chain) if model_id not in models), default=0)
+        for model_id in models.keys() & {*chain[:last]}:
+            yield Finding(f"chain {name}", "warning", f"{model_id} makes embeddings and holds no conversation: put it last")
 
 
 def _prices(catalog: Catalog, settings: Settings) -> Iterator[Finding]:

@@ -26,6 +26,11 @@ EMBEDDINGS, MODERATIONS = "openai.embeddings", "openai.moderations"
 """Dialects of such requests."""
 DEFAULT_MODERATION = "omni-moderation-latest"
 """The vendor's default, by its API reference, "Create moderation"."""
+MODERATION_CATEGORIES = (
+    "harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm",
+    "self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
+)  # fmt: skip
+"""Source: openai-python 3.52.0, `types/moderation.py`, whose model needs all of them."""
 _CHARACTERS_PER_TOKEN = 4
 _TEXT = msgspec.json.Decoder(str)
 _ANY = msgspec.json.Decoder()
@@ -115,6 +120,18 @@ def encode_embeddings(vectors: Sequence[Sequence[float]], model: str, input_toke
     ]
     usage = {"prompt_tokens": input_tokens, "total_tokens": input_tokens}
     return msgspec.json.encode({"object": "list", "data": data, "model": model, "usage": usage})
+
+
+def encode_moderation(scores: Sequence[Mapping[str, float]], model: str, id_: str) -> bytes:
+    """Return the answer of a server that has a score for each category of each text."""
+    results = [
+        {
+            "flagged": any(score >= 0.5 for score in of_text.values()), "categories": {n: score >= 0.5 for n, score in of_text.items()},
+            "category_scores": of_text, "category_applied_input_types": {name: ["text"] for name in of_text},
+        }
+        for of_text in scores
+    ]
+    return msgspec.json.encode({"id": id_, "model": model, "results": results})
 
 
 def _base64(vector: Sequence[float]) -> str:

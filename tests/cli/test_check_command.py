@@ -64,6 +64,19 @@ def test_models_that_end_are_named(check):
     assert {subject: row for subject, row in rows.items() if subject.startswith("model")} == {"model openai/gpt-4-turbo": expected}
 
 
+def test_models_of_embeddings_are_named(check):
+    providers = "providers: {sim: , openai: {api_key: k}, anthropic: {api_key: k}}\n"
+    models = "models: {llm: [sim/echo, openai/text-embedding-3-small, anthropic/my-embedder]}\nserve: {port: 0}\n"
+    for chain, warned in (("openai/text-embedding-3-small, sim/echo", True), ("sim/echo, openai/text-embedding-3-small", False)):
+        rows, result = check(f"{providers}{models}fallbacks: {{llm: [{chain}]}}\n")
+        assert result.exit_code == 0
+        assert rows["model openai/text-embedding-3-small"] == ("ok", "makes embeddings")
+        assert rows["model anthropic/my-embedder"] == ("warning", "gw has no embeddings of the type anthropic")
+        found = rows.get("chain fallbacks.llm")
+        sentence = "openai/text-embedding-3-small makes embeddings and holds no conversation: put it last"
+        assert found == (("warning", sentence) if warned else None)
+
+
 def test_models_without_a_price_are_named(check):
     text = "providers: {openai: {api_key: k}}\nmodels: {llm: [openai/never-heard-of]}\nserve: {port: 0}\n"
     rows, result = check(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from openai.types import ModerationCreateResponse
 
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.openai import FakeOpenAI
@@ -138,5 +139,17 @@ async def test_a_moderation_costs_nothing_and_has_a_default_model(plane, vendors
 
 
 async def test_nobody_offers_moderations(plane):
-    answer = await _post(plane, "/v1/moderations", {"model": "sim/echo", "input": "one"})
-    assert (answer.status, answer.error["message"]) == (400, "no provider of the model 'sim/echo' offers moderations")
+    answer = await _post(plane, "/v1/moderations", {"model": "anthropic/claude-haiku-4-5", "input": "one"})
+    assert (answer.status, answer.error["message"]) == (400, "no provider of the model 'anthropic/claude-haiku-4-5' offers moderations")
+
+
+async def test_the_demo_engine_flags_texts_that_name_a_category(plane):
+    answer = await _post(plane, "/v1/moderations", {"model": "sim/echo", "input": ["a nice day", "graphic violence", "Self-harm."]})
+    results = ModerationCreateResponse.model_validate_json(answer.body).results
+    assert [result.flagged for result in results] == [False, True, True]
+    assert {name for name, is_so in results[1].categories if is_so} == {"violence", "violence_graphic"}
+    assert (results[2].categories.self_harm, results[2].category_scores.self_harm, results[2].categories.hate) == (True, 1.0, False)
+    assert (plane.kept.record.usage.input_tokens, plane.kept.record.usage.source) == (10, "vendor")
+    parts = [{"type": "text", "text": "hate"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    answer = await _post(plane, "/v1/moderations", {"model": "sim/echo", "input": parts})
+    assert [result["flagged"] for result in answer.json["results"]] == [True]

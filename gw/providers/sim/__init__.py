@@ -23,14 +23,14 @@ from gw.types.speech_settings import (
     TRANSLATE,
     WORD_TIMESTAMPS,
 )
-from gw.wire.openai_embeddings import EMBEDDINGS
+from gw.wire.openai_embeddings import EMBEDDINGS, MODERATIONS
 
 __all__ = ["MODELS", "SPEC"]
 
 _SPEECH: Honours = {NO_STORE: True, LANGUAGE: True, WORD_TIMESTAMPS: True}
 
 SPEC = ProviderSpec(
-    type="sim", base_url="", dialect="sim", more_chat_dialects=frozenset({EMBEDDINGS}),
+    type="sim", base_url="", dialect="sim", more_chat_dialects=frozenset({EMBEDDINGS, MODERATIONS}),
     chat=chat, transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     honours={
         "transcribe": {

@@ -8,10 +8,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from gw.providers.sim import script
 from gw.providers.sim.call import SimCall, start_call
 from gw.providers.sim.embed import embed
+from gw.providers.sim.moderate import moderate
 from gw.providers.spec import Account, ChatStream, rejected
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Delta, UsageReport
 from gw.types.usage import Usage
-from gw.wire.openai_embeddings import EMBEDDINGS
+from gw.wire.openai_embeddings import EMBEDDINGS, MODERATIONS
 
 
 class _Answer:
@@ -29,7 +30,9 @@ class _Answer:
 
 
 def chat(request: ChatRequest, account: Account) -> AbstractAsyncContextManager[ChatStream]:
-    """Answer a conversation, or a request for embeddings."""
+    """Answer a conversation, or a request for embeddings or a moderation."""
+    if request.dialect == MODERATIONS:
+        return moderate(request, account)
     return embed(request, account) if request.dialect == EMBEDDINGS else _converse(request, account)
 
 

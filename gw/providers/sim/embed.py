@@ -22,7 +22,7 @@ MOST_DIMENSIONS = 4_096
 _WORD = re.compile(r"\w+")
 
 
-class _Answer:
+class DocumentAnswer:
     """A `ChatStream` of one event."""
 
     def __init__(self, completion: Completion, call: SimCall) -> None:
@@ -51,7 +51,7 @@ async def embed(request: ChatRequest, account: Account) -> AsyncIterator[ChatStr
     tokens = sum(script.count_tokens(text) for text in texts)
     vectors = [_vector(text, dimensions) for text in texts]
     body = encode_embeddings(vectors, account.model, tokens, as_base64=form == "base64")
-    yield _Answer(Completion(text="", usage=Usage(input_tokens=tokens, source="vendor"), raw=body), call)
+    yield DocumentAnswer(Completion(text="", usage=Usage(input_tokens=tokens, source="vendor"), raw=body), call)
 
 
 def _member(request: ChatRequest, name: str, default: object) -> object:

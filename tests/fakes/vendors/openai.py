@@ -181,19 +181,10 @@ class FakeOpenAI(ScriptedVendor):
     async def _moderations(self, entry: Entry, body: bytes, answer: Answer) -> None:
         """Source: openai-python 3.52.0, `types/moderation.py`."""
         entry.fields = fields = json_of(body)
-        names = (
-            "harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm",
-            "self-harm/instructions", "self-harm/intent", "sexual", "sexual/minors", "violence", "violence/graphic",
-        )  # fmt: skip
         given, model = fields["input"], fields.get("model", openai_embeddings.DEFAULT_MODERATION)
-        results = [
-            {
-                "flagged": False, "categories": dict.fromkeys(names, False), "category_scores": dict.fromkeys(names, 0.0),
-                "category_applied_input_types": {name: ["text"] for name in names},
-            }
-            for _ in (given if isinstance(given, list) else [given])
-        ]  # fmt: skip
-        complete = msgspec.json.encode({"id": "modr-1", "model": model, "results": results})
+        texts = given if isinstance(given, list) else [given]
+        scores = [dict.fromkeys(openai_embeddings.MODERATION_CATEGORIES, 0.0) for _ in texts]
+        complete = openai_embeddings.encode_moderation(scores, model, "modr-1")
         await answer.send_complete(complete, "application/json")
 
     async def _responses(self, entry: Entry, body: bytes, answer: Answer) -> None:
