@@ -17,6 +17,7 @@ from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio, x_groq
+from gw.wire.chat_functions import is_older
 from gw.wire.openai_chat import ChatEncoder, parse_request
 from gw.wire.openai_embeddings import parse_embeddings, parse_moderation
 
@@ -34,6 +35,7 @@ async def chat_completions(exchange: HttpExchange) -> None:
         return ChatEncoder(
             id="chatcmpl-" + exchange.caller.request_id, created=int(answer.meter.timestamp),
             model=answer.call.model.name, include_usage=request.include_usage,
+            older=is_older(request.fields),
             groq_request=exchange.caller.request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
         )
 

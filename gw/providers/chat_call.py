@@ -10,10 +10,10 @@ from functools import partial
 
 import attrs
 
-from gw.errors import ClientProtocolError
+from gw.errors import ClientProtocolError, ProviderRejected
 from gw.net.http1 import HttpResponse, header_lines
 from gw.providers.http_call import Classify, Decoder, EventStream, HttpCall, is_type, json_lines, past_the_end
-from gw.providers.spec import Account, ChatStream, rejected
+from gw.providers.spec import Account, ChatStream
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, UsageReport
 from gw.types.secret import Secret
 from gw.wire.chat_answer import as_delta
@@ -94,7 +94,9 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
     try:
         body = wire.body(request, account)
     except ClientProtocolError as error:
-        raise rejected(account, error.what) from None
+        raise ProviderRejected(
+            provider=provider, upstream_status=400, fault="request", detail=error.what, upstream_param=error.param or ""
+        ) from None
     read = partial(_read, wire, provider, same, request.stream)
     return HttpCall(account, wire.path, headers, body, wire.classify, read)
 

@@ -50,7 +50,6 @@ class _Fields(ChatFields, gc=False):
     """Members of OpenAI's request that have a counterpart."""
 
     tools: list[Tool] | None = None
-    functions: list[Function] | None = None
     tool_choice: str | Tool | None = None
     parallel_tool_calls: bool | None = None
     temperature: float | None = None
@@ -192,7 +191,7 @@ def _end_with_user(turns: list[Block], *, prefill: bool) -> None:
 
 
 def _tools(fields: _Fields) -> dict[str, Any]:
-    functions = [tool.function for tool in fields.tools or () if tool.function is not None] + (fields.functions or [])
+    functions = [tool.function for tool in fields.tools or () if tool.function is not None]
     if not functions:
         return {}
     choice = _choice(fields.tool_choice)

@@ -11,6 +11,7 @@ import msgspec
 
 from gw.errors import ClientProtocolError
 from gw.types.llm import ChatRequest, LastUser, ToolCallPiece
+from gw.wire import chat_functions
 from gw.wire.json_codec import BAD_JSON
 
 F = TypeVar("F", bound="ChatFields")
@@ -142,14 +143,14 @@ _MESSAGES = msgspec.json.Decoder(list[Message])
 def decode_fields(request: ChatRequest, fields: type[F]) -> F:
     """Decode the members of `request` that `fields` declares. Raises ClientProtocolError."""
     try:
-        return msgspec.json.decode(msgspec.json.encode(request.fields), type=fields)
+        return msgspec.json.decode(msgspec.json.encode(chat_functions.as_tools(request.fields)), type=fields)
     except BAD_JSON as error:
         raise ClientProtocolError(what=f"the request is not of the expected form: {error}") from None
 
 
 def messages(request: ChatRequest) -> list[ChatMessage]:
     """Return the conversation. Raises ClientProtocolError for a malformed message."""
-    return decode_messages(request.fields["messages"])
+    return decode_messages(chat_functions.as_tools(request.fields)["messages"])
 
 
 def decode_messages(raw: bytes | msgspec.Raw) -> list[ChatMessage]:

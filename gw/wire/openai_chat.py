@@ -14,7 +14,7 @@ an earlier one.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
-from gw.wire import billing, sse, x_groq
+from gw.wire import billing, chat_functions, sse, x_groq
 from gw.wire.bounds import MOST_TOKENS, part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, CollectedChoice, as_delta
 from gw.wire.chat_messages import decode_messages
@@ -420,16 +420,19 @@ class ChatEncoder:
 
     Events with `raw` are sent unchanged. Others are built: role first, an index on every piece of a tool call, the
     finish reason in a chunk of its own. The usage chunk is left out unless the caller asked for it. With `groq_request`, the id
-    of the request of a client of Groq, that client finds the usage where Groq sends it, whatever it asked for.
+    of the request of a client of Groq, that client finds the usage where Groq sends it, whatever it asked for. With `older`, calls
+    of tools are sent in the form of `functions`.
     """
 
     def __init__(
-        self, *, id: str, created: int, model: str, include_usage: bool, groq_request: str = ""   # noqa: A002  the wire's name
+        self, *, id: str, created: int, model: str, include_usage: bool, groq_request: str = "",   # noqa: A002  the wire's name
+        older: bool = False,
     ) -> None:
         self._common: dict[str, Any] = {"id": id, "created": created, "model": model}
         self._groq_request = groq_request
         self._groq_usage_sent = not groq_request
         self._include_usage = include_usage
+        self._older = older
         self._started: set[int] = set()
         self._done = False
 
@@ -474,8 +477,8 @@ class ChatEncoder:
         return x_groq.with_groq_id(body, self._groq_request) if self._groq_request else body
 
     def _built(self, answer: CollectedAnswer) -> bytes:
-        choices = [_choice_object(index, choice) for index, choice in sorted(answer.choices.items())]
-        choices = choices or [_choice_object(0, CollectedChoice())]
+        choices = [_choice_object(index, choice, self._older) for index, choice in sorted(answer.choices.items())]
+        choices = choices or [_choice_object(0, CollectedChoice(), self._older)]
         body: dict[str, Any] = {**self._common, "object": "chat.completion", "choices": choices}
         if answer.usage is not None:
             body["usage"] = _usage_object(answer.usage)
@@ -506,11 +509,11 @@ class ChatEncoder:
         if delta.reasoning:
             message["reasoning"] = delta.reasoning
         if delta.tool_calls:
-            message["tool_calls"] = [_piece_object(piece) for piece in delta.tool_calls]
+            message |= _calls_object(delta.tool_calls, self._older)
         if message:
             parts.append(self._choice(index, message, None))
         if delta.finish_reason is not None:
-            parts.append(self._choice(index, {}, delta.finish_reason))
+            parts.append(self._choice(index, {}, _finish(delta.finish_reason, self._older)))
 
     def _choice(self, index: int, delta: dict[str, Any], finish_reason: str | None) -> bytes:
         choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
@@ -523,18 +526,31 @@ class ChatEncoder:
         return sse.encode(msgspec.json.encode({**self._common, "object": "chat.completion.chunk", **members}))
 
 
-def _choice_object(index: int, choice: CollectedChoice) -> dict[str, Any]:
+def _choice_object(index: int, choice: CollectedChoice, older: bool) -> dict[str, Any]:
     text, refusal, calls = choice.text, choice.refusal, choice.tool_calls
     no_text = not text and (calls or refusal)
     message: dict[str, Any] = {"role": "assistant", "content": None if no_text else text, "refusal": refusal or None}
     if reasoning := choice.reasoning:
         message["reasoning"] = reasoning
-    if calls:
+    if calls and older:
+        message[chat_functions.FINISH] = chat_functions.call_of(calls)
+    elif calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in calls
         ]
-    return {"index": index, "message": message, "logprobs": None, "finish_reason": choice.finish_reason}
+    return {"index": index, "message": message, "logprobs": None, "finish_reason": _finish(choice.finish_reason, older)}
+
+
+def _finish(reason: str, older: bool) -> str:
+    return chat_functions.FINISH if older and reason == "tool_calls" else reason
+
+
+def _calls_object(pieces: Sequence[ToolCallPiece], older: bool) -> dict[str, Any]:
+    if not older:
+        return {"tool_calls": [_piece_object(piece) for piece in pieces]}
+    call = chat_functions.call_of(pieces)
+    return {chat_functions.FINISH: call} if call else {}
 
 
 def _piece_object(piece: ToolCallPiece) -> dict[str, Any]:

@@ -79,5 +79,8 @@ async def test_home_assistant_controls_a_house(running, tools):
     }  # fmt: skip
     answer = await running.ask("POST", "/v1/chat/completions", body)
     assert answer.status == 200, msgspec.json.encode(answer.json)
-    message = answer.json["choices"][0]["message"]
-    assert message["tool_calls"][0]["function"]["name"] == "execute_services"  # it reads these for both
+    [choice] = answer.json["choices"]
+    message = choice["message"]
+    called = message["function_call"] if tools == "functions" else message["tool_calls"][0]["function"]
+    assert called["name"] == "execute_services"
+    assert choice["finish_reason"] == {"functions": "function_call", "tools": "tool_calls"}[tools]
