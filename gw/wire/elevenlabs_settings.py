@@ -103,8 +103,10 @@ def to_common(pairs: list[tuple[str, str]]) -> dict[str, Any]:
 def of_recording(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """Return the settings of a recording like `to_common`. Raises ClientProtocolError, with `param`."""
     named, common = dict(pairs), to_common(pairs)
-    if named.get("webhook", "").lower() == "true":
-        raise ClientProtocolError(what="webhook is not supported: the response has the transcript", param="webhook")
+    if named.get("webhook", "").lower() in ("true", "1"):
+        # ElevenLabs sends the transcript to addresses of its workspace's settings (elevenlabs 2.78.0, `speech_to_text/client.py`).
+        what = "webhook is not supported, because this gateway has no addresses of webhooks: the response has the transcript"
+        raise ClientProtocolError(what=what, param="webhook")
     granularity = named.get("timestamps_granularity")
     if granularity == "character":
         common["needs_own"] += ("timestamps_granularity=character",)
