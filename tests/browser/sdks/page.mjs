@@ -184,6 +184,20 @@ const programs = {
     const found = await client.stt.transcribe({ file: await cartesiaFile(wav, "a.wav"), model: TONE });
     check(found.text === SAID, found);
     yield "transcription";
+    const live = client.stt.manualFinalize.websocket({ model: TONE, encoding: "pcm_s16le", sample_rate: 16000 });
+    const heard = [];
+    const ended = new Promise((resolve, reject) => {
+      live.on("error", reject);
+      live.on("event", (message) => {
+        if (message.type === "transcript" && message.is_final) heard.push(message.text.trim());
+        if (message.type === "done") resolve();
+      });
+    });
+    for await (const frame of frames(root, key)) live.sendRaw(frame);
+    live.send("close");
+    await ended;
+    check(heard.filter(Boolean).join(" ") === SAID, heard);
+    yield "live transcription";
     const wrong = new Cartesia({ apiKey: "wrong", baseURL: root, maxRetries: 0 });
     check((await failure(wrong.voices.list())).status === 401, "401");
     yield "errors";
