@@ -29,8 +29,8 @@ BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
 NIGHTLY = (
-    "tests/contract/test_leaving.py", "tests/e2e/test_kill.py", "tests/store/test_store__power_cuts.py",
-    "tests/store/test_store__corrupt.py", "tests/e2e/test_stop__many.py",
+    "tests/contract/test_leaving.py", "tests/contract/test_fault_matrix.py", "tests/e2e/test_kill.py",
+    "tests/store/test_store__power_cuts.py", "tests/store/test_store__corrupt.py", "tests/e2e/test_stop__many.py",
 )  # fmt: skip
 """Tests with a long form, see tests/fakes/nightly.py."""
 PARALLEL = ("-n", "auto", "--dist", "worksteal")

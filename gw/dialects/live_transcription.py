@@ -81,6 +81,7 @@ async def _receive(
     if (pending := _each(early, handle)) is not None:
         await pending
     await session.socket.for_each_message(take)
+    live.left = True
     nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
     await live.finish()
 

@@ -208,7 +208,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     # ------------------------------------------------------------------ the providers' side
 
     def _can_move(self) -> bool:
-        return self.audio.can_move
+        return self.audio.can_move and not self.left
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ListenSession]:
         call, language = offered(spec.listen, account), self.request.language or model.default_language
@@ -351,7 +351,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         return self.audio.ear.at_s - self.audio.ear.speech_until_s
 
     def _silent_failure(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
-        if self._caller_is_slow or attempt.session is None:
+        if self._caller_is_slow or self.left or attempt.session is None:
             return None
         clock = attempt.clock
         if (stuck_s := now - attempt.sending_since) >= self._silence_s:

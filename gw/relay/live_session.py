@@ -109,6 +109,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self._current: A | None = None
         self._finishing = False
         self._failure: GwError | None = None
+        self.left = False  # the caller has closed: nobody would hear another candidate
         self._out, self._events = trio.open_memory_channel[list[E]](EVENTS)
 
     @property
