@@ -37,7 +37,7 @@ CSV_COLUMNS = (
 )  # fmt: skip
 """`attempts` is their number."""
 
-_FILTER_FIELDS = {"model": "model_id", "session": "session_id", "turn": "turn_id", "q": "id_prefix"}
+_FILTER_FIELDS = {"model": "model_id", "session": "session_id", "turn": "turn_id", "q": "id_part"}
 """Name of a filter → field of `LogFilter`, where they differ."""
 
 

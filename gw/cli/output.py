@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -75,18 +76,21 @@ def print_text(text: str, *, end: str = "") -> None:
     sys.stdout.flush()
 
 
-def print_answer(answer: object, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool) -> None:
+def print_answer(
+    answer: object, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, as_json: bool, optional: Sequence[str] = ()
+) -> None:
     """Print `rows` under `columns`; with `as_json` the answer."""
     if as_json:
         print_json(answer)
     else:
-        print_table(columns, [*rows])
+        print_table(columns, [*rows], optional)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], optional: Sequence[str] = ()) -> None:
     """Print `rows` under `columns`. Numbers are aligned right; None is an empty cell.
 
-    A pipe gets one line of column names and one line per row, cells separated by tabs, nothing cut or padded.
+    A terminal that is too narrow gets fewer of the `optional` columns, the first named going first. A pipe gets one line of
+    column names and one line per row, cells separated by tabs, nothing cut or padded.
     """
     if not sys.stdout.isatty():
         for row in ([*columns], *rows):
@@ -95,9 +99,13 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     from rich.console import Console, ConsoleDimensions
     from rich.measure import Measurement
 
-    table = table_of(columns, rows)
     console = Console()
-    needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
+    for left_out in range(len(optional) + 1):
+        kept = [at for at, name in enumerate(columns) if name not in optional[:left_out]]
+        table = table_of([columns[at] for at in kept], [[row[at] for at in kept] for row in rows])
+        needed = Measurement.get(console, console.options.update(max_width=MAX_WIDTH), table).maximum
+        if needed <= console.width:
+            break
     console.size = ConsoleDimensions(max(console.width, needed), console.height)  # a wrapped row is better than cut cells
     console.print(table)
 
@@ -108,13 +116,25 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for index, name in enumerate(columns):
         numeric = all(_is_amount(row[index]) for row in rows)
         table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
     return table
+
+
+def fitting(widths: Sequence[int], optional: Sequence[int]) -> tuple[int, ...]:
+    """Return the columns of an endless table, by number, that fit the terminal: fewer of the `optional` ones, the first first."""
+    kept = list(range(len(widths)))
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns
+        for column in optional:
+            if sum(widths[at] for at in kept) + len(kept) - 1 <= width:
+                break
+            kept.remove(column)
+    return tuple(kept)
 
 
 def print_row(cells: Sequence[Cell], widths: Sequence[int]) -> None:

@@ -7,8 +7,10 @@ the log is read, so that no request falls between the two; one that comes from b
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NoReturn
 
@@ -21,6 +23,7 @@ from gw.cli.output import (
     aside,
     can_show,
     duration,
+    fitting,
     json_text,
     money,
     print_answer,
@@ -34,9 +37,16 @@ from gw.wire.sse import SseDecoder
 
 PERIODS = ("today", "week", "month", "all")
 METER_WIDTH = 10
+_DURATION = re.compile(r"(\d{1,6})([smhd])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+_SHORT_ID = 6
 FOLLOWED = 10  # records shown before those that `--follow` waits for
-WIDTHS = (14, 12, 8, 28, 9, 8, 8, 10, 8)  # widths of the columns on a terminal, since rows to come cannot be measured
-FILTERED = {"project": "project", "modality": "modality", "model": "model_id", "status": "status"}
+WIDTHS = (14, 12, 8, 28, 9, 8, 8, 10, 6)  # widths of the columns on a terminal, since rows to come cannot be measured
+_OPTIONAL = ("modality", "project", "total")  # columns that a narrow terminal can do without, the first first
+_OPTIONAL_NUMBERS = (2, 1, 6)
+FILTERED = {
+    "project": "project", "modality": "modality", "model": "model_id", "status": "status", "session": "session_id", "turn": "turn_id",
+}
 """Filter → member of a record."""
 
 
@@ -108,7 +118,9 @@ def latency(period: str, project: str | None, as_json: bool, backend: Backend) -
     """
     report: Mapping[str, Any] = backend.read("/v1/latency", records=True, period=period, project=project)
     names = with_units(*(f"{time} {measure}" for time in ("ttfb", "total") for measure in ("mean", "p50", "p95", "p99")))
-    print_answer(report, ("model", "requests", *names), starmap(_latency_row, report.items()), as_json=as_json)
+    optional = with_units("ttfb mean", "total mean", "total p99", "ttfb p99", "total p50")
+    rows = starmap(_latency_row, report.items())
+    print_answer(report, ("model", "requests", *names), rows, as_json=as_json, optional=optional)
 
 
 def _latency_row(model: str, row: Mapping[str, Any]) -> list[Cell]:
@@ -124,21 +136,39 @@ def _latency_row(model: str, row: Mapping[str, Any]) -> list[Cell]:
 @click.option("--project", help="Only this project.")
 @click.option("--modality", type=MODALITY, help="Only this modality.")
 @click.option("--model", help="Only this model id.")
+@click.option("--session", help="Only this session.")
+@click.option("--turn", help="Only this turn.")
+@click.option("--search", metavar="TEXT", help="Only ids that begin with this; if there are none, those that end with it.")
+@click.option("--since", metavar="TIME", help="Since this time, as 2026-01-31T09:30 (UTC), or for as long: 15m, 2h, 7d.")
+@click.option("--until", metavar="TIME", help="Before this time.")
 @click.option("--status", type=click.Choice(["success", "error", "fallback", "cancelled"]), help="Only this outcome.")
 @from_backend("The records as a JSON array; with --follow one object per line.")
-def logs(following: bool, limit: int | None, as_json: bool, backend: Backend, **filters: Any) -> None:
+def logs(
+    following: bool, limit: int | None, as_json: bool, backend: Backend, since: str | None, until: str | None,
+    search: str | None, **filters: Any,
+) -> None:
     """Show the latest requests, newest first.
 
     With --follow the newest comes last and each request is shown as it finishes; that needs a running gateway.
 
     \b
     gw logs --status error --limit 20
+    gw logs --since 2h --model openai/gpt-5-mini
     gw logs --follow --project shop
     """
+    times: dict[str, Any] = {"from": since and moment(since), "to": until and moment(until)}
     if following:
+        if any((*times.values(), search)):
+            raise click.UsageError("--follow shows requests as they finish: it takes no --since, --until or --search")
         _follow(backend, filters, limit or FOLLOWED, as_json)
-    records = backend.read("/v1/logs", records=True, limit=limit or 100, **filters)
-    print_answer(records, _columns(), map(_row, records), as_json=as_json)
+    records = backend.read("/v1/logs", records=True, limit=limit or 100, q=search, **times, **filters)
+    print_answer(records, _columns(), map(_row, records), as_json=as_json, optional=_OPTIONAL)
+
+
+def moment(text: str) -> str:
+    """Return a time for the API: ISO 8601 as it is, a duration (`90s`, `15m`, `2h`, `7d`) before now in Unix seconds."""
+    match = _DURATION.fullmatch(text)
+    return f"{time.time() - int(match[1]) * _UNITS_S[match[2]]:.3f}" if match else text
 
 
 def _columns() -> tuple[str, ...]:
@@ -148,23 +178,33 @@ def _columns() -> tuple[str, ...]:
 def _row(record: Mapping[str, Any]) -> list[Cell]:
     facts: list[Cell] = [record[name] for name in ("project", "modality", "model_id", "status")]
     times = [duration(record.get("ttfb_ms")), duration(record["total_latency_ms"])]
-    id_ = record.get("id", "")[: 8 if sys.stdout.isatty() else None]
-    return [timestamp(record["timestamp"]), *facts, *times, money(record.get("cost_usd")), id_]
+    return [timestamp(record["timestamp"]), *facts, *times, money_of(record), short_id(record.get("id", ""))]
+
+
+def short_id(id_: str) -> str:
+    """Return an id for a table: for people its last characters, since ids of the same minute begin alike."""
+    return id_[-_SHORT_ID :] if sys.stdout.isatty() else id_
+
+
+def money_of(record: Mapping[str, Any]) -> Cell:
+    """Return what a request cost."""
+    return money(record.get("cost_usd"))
 
 
 def _follow(backend: Backend, filters: Mapping[str, str | None], limit: int, as_json: bool) -> NoReturn:
     """Print records until Ctrl-C. Raises CommandFailed when the gateway stops, or drops a reader that is too slow."""
     with backend.open("GET", "/api/live") as stream:
         latest = backend.get("/v1/logs", limit=limit, **filters)
+        kept = fitting(WIDTHS, _OPTIONAL_NUMBERS)
         if not as_json:
-            print_row(_columns(), WIDTHS)
+            _print_kept(_columns(), kept)
         for record in reversed(latest):
-            _show(record, as_json)
+            _show(record, kept, as_json)
         shown = {record["id"] for record in latest}
         for record in _finished(stream):
-            passes = all(filters[name] in (None, record[member]) for name, member in FILTERED.items())
+            passes = all(filters[name] in (None, record.get(member)) for name, member in FILTERED.items())
             if record["id"] not in shown and passes:
-                _show(record, as_json)
+                _show(record, kept, as_json)
             shown.discard(record["id"])
     raise CommandFailed("the gateway has ended the stream")
 
@@ -179,9 +219,13 @@ def _finished(stream: DaemonResponse) -> Iterator[Mapping[str, Any]]:
                 aside(f"too slow: {json.loads(event.data)['missed']} events were missed")
 
 
-def _show(record: Mapping[str, Any], as_json: bool) -> None:
+def _print_kept(cells: Sequence[Cell], kept: Sequence[int]) -> None:
+    print_row([cells[at] for at in kept], [WIDTHS[at] for at in kept])
+
+
+def _show(record: Mapping[str, Any], kept: Sequence[int], as_json: bool) -> None:
     if as_json:
         click.echo(json_text(record))
     else:
-        print_row(_row(record), WIDTHS)
+        _print_kept(_row(record), kept)
     sys.stdout.flush()

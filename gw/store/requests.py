@@ -150,7 +150,8 @@ class LogFilter(msgspec.Struct, frozen=True, kw_only=True):
     error_code: str | None = None
     session_id: str | None = None
     turn_id: str | None = None
-    id_prefix: str | None = None
+    id_part: str | None = None
+    """Beginning of the id; if no id begins so, its end."""
     since: float | None = None
     """First time of a record, in Unix seconds; and the time after the last one."""
     until: float | None = None
@@ -166,7 +167,8 @@ for a filter without an index the log is read back in time."""
 _FILTERS = (*_INDEXES, "modality", "provider")
 _PLAIN = "success"  # status of most records; the index `unusual` holds the others
 _FEW = 10_000
-"""Up to this many records with a prefix of the id are found by the id and sorted; more are met soon enough in order of time."""
+"""Up to this many records whose id begins alike are found by the id and sorted; more are met soon enough in order of time."""
+_COUNT_BEGINNING = "select count(*) from (select 1 from requests where id >= :part and id < :part_end limit :few)"
 
 
 def page(
@@ -179,10 +181,11 @@ def page(
     index = next((_INDEXES[name] for name in _INDEXES if name in bindings and name != skipped), "time")
     if index == "unusual":
         conditions.append(f"status <> '{_PLAIN}'")  # the condition of this index
-    if log_filter.id_prefix:
-        bindings |= {"prefix": log_filter.id_prefix, "prefix_end": _after_prefix(log_filter.id_prefix)}
-        conditions.append("id >= :prefix and id < :prefix_end")
-        if index not in ("turn_id", "session_id") and _are_few(db, bindings):
+    if part := log_filter.id_part:
+        bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}
+        count = db.execute(_COUNT_BEGINNING, bindings | {"few": _FEW}).get
+        conditions.append("id >= :part and id < :part_end" if count else "substr(id, -length(:part)) = :part")
+        if index not in ("turn_id", "session_id") and int(count) < _FEW:
             index = ""
     for name, condition in (("since", "timestamp >= :since"), ("until", "timestamp < :until")):
         if (value := getattr(log_filter, name)) is not None:
@@ -195,19 +198,6 @@ def page(
     where = f"where {' and '.join(conditions)}" if conditions else ""
     sql = f"{SELECT} {by} {where} order by timestamp desc, seq desc limit :limit"
     return [record_of(row) for row in db.execute(sql, bindings | {"limit": limit})]
-
-
-def _after_prefix(prefix: str) -> str:
-    """Return the end of the range of texts with this prefix."""
-    return prefix + chr(0x10FFFF)
-
-
-def _are_few(db: apsw.Connection, bindings: dict[str, object]) -> bool:
-    count = db.execute(
-        "select count(*) from (select 1 from requests where id >= :prefix and id < :prefix_end limit :few)",
-        bindings | {"few": _FEW},
-    ).get
-    return int(count) < _FEW
 
 
 def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:

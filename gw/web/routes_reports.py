@@ -65,7 +65,7 @@ _LOG_FILTERS = (
     QueryField("error_code", _TEXT, "Only this error code."),
     QueryField("session", _TEXT, "Only this session id."),
     QueryField("turn", _TEXT, "Only this turn id."),
-    QueryField("q", _TEXT, "Only ids with this prefix."),
+    QueryField("q", _TEXT, "Only ids that begin with this; if there are none, those that end with it."),
     QueryField("before", _TEXT, "The id of the last record of the previous page."),
     QueryField("period", {"enum": list(NAMES)}, "Only this period, as in the reports; absent = all records."),
     *_BETWEEN,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -158,3 +159,34 @@ def test_latency_without_a_gateway(run, real_gateway, tmp_path):
 def test_logs_of_one_model(gw, gateway):
     gw("logs", "--model", "sim/echo")
     assert gateway.requests[0].query == {"limit": "100", "model": "sim/echo"}
+
+
+def test_logs_of_a_time_a_session_and_an_id(gw, gateway):
+    gw("logs", "--since", "2026-01-31T09:30", "--until", "2026-02-01", "--session", "s1", "--turn", "t1", "--search", "9404b7")
+    assert gateway.requests[0].query == {
+        "limit": "100", "from": "2026-01-31T09:30", "to": "2026-02-01", "session": "s1", "turn": "t1", "q": "9404b7",
+    }  # fmt: skip
+
+
+def test_logs_since_some_time_ago(gw, gateway):
+    gw("logs", "--since", "2h")
+    assert float(gateway.requests[0].query["from"]) == pytest.approx(time.time() - 7_200, abs=60)
+
+
+def test_following_takes_no_times(gw):
+    assert gw("logs", "--follow", "--since", "2h").exit_code == 2
+
+
+@pytest.mark.parametrize("command", ["logs", "latency"])
+def test_a_narrow_terminal_gets_fewer_columns(gw, gateway, terminal, monkeypatch, command):
+    monkeypatch.setenv("COLUMNS", "80")
+    gateway.replies["GET /v1/latency"] = json_reply({"elevenlabs/eleven_flash_v2_5": LATENCY["sim/echo"]})
+    gateway.replies["GET /v1/logs"] = json_reply([RECORD | {"model_id": "elevenlabs/eleven_flash_v2_5"}])
+    narrow = gw(command).stdout.splitlines()
+    assert max(map(len, narrow)) <= 80
+    monkeypatch.setenv("COLUMNS", "160")
+    assert len(gw(command).stdout.splitlines()[0].split()) > len(narrow[0].split())
+
+
+def test_ids_are_told_apart_by_their_ends(gw, terminal):
+    assert " abcdef" in gw("logs").stdout

@@ -504,3 +504,16 @@ async def test_retention_forgets_requests_and_keeps_their_sums(setup, mock_clock
     assert (everything["total"], everything["requests"]) == (0.02, 2)
     overview = await setup.json("/api/overview?project=desk")
     assert (overview["total_requests"], overview["total_cost_all"]) == (2, 0.02)
+
+
+async def test_a_request_is_found_by_the_beginning_or_the_end_of_its_id(setup):
+    first, second = [(await setup.chat(x_gw_project="desk")).headers["x-request-id"] for _ in range(2)]
+    await setup.running.gateway.store.load(())
+
+    async def found(part: str) -> list[str]:
+        return [line["id"] for line in await setup.json(f"/v1/logs?q={part}")]
+
+    assert await found(first[-8:]) == [first]
+    assert await found(second) == [second]
+    assert await found(first[:6]) == [second, first]
+    assert await found("%25") == []
