@@ -191,7 +191,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
     caller = Caller(
         project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
-        request_id=request_id(gateway, scope), endpoint=scope["path"], dialect=dialect,
+        request_id=request_id(gateway, scope), link=scope.get("gw.link"), endpoint=scope["path"], dialect=dialect,
         vendor=vendor, path_vendor=path_vendor,
         fallback=fields.get(b"fallback", b"").lower() != b"off",
     )
@@ -223,7 +223,7 @@ def _gw_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:
             fields[name[5:]] = value.strip()
         elif name == b"traceparent":
             fields[name] = value.strip()
-        elif name == b"x-livekit-session-id":
+        elif name == b"x-livekit-job-id":  # one per call; X-LiveKit-Session-ID is one per request (livekit.agents.inference._utils)
             fields.setdefault(b"session", value.strip())
     return fields
 

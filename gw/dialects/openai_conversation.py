@@ -373,7 +373,10 @@ class RealtimeConversation:
     def _caller(self) -> Caller:
         """Return the caller with an id for the turn, which all its requests carry."""
         caller = self.session.caller
-        turn = f"{caller.turn_id or caller.request_id}-{self._answers}"
-        group = self.realtime.settings["tracing"]
+        return msgspec.structs.replace(self.caller(), turn_id=f"{caller.turn_id or caller.request_id}-{self._answers}")
+
+    def caller(self) -> Caller:
+        """Return the caller with the id of the conversation as its session."""
+        caller, group = self.session.caller, self.realtime.settings["tracing"]
         named = group.get("group_id") if isinstance(group, dict) else None
-        return msgspec.structs.replace(caller, turn_id=turn, session_id=caller.session_id or named or caller.request_id)
+        return msgspec.structs.replace(caller, session_id=caller.session_id or named or caller.request_id)

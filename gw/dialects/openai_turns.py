@@ -34,6 +34,7 @@ from gw.dialects.websocket import WebSocketSession
 from gw.policy.end_of_turn import silence_s
 from gw.relay.listening import ListeningSession
 from gw.relay.session_times import TimeMap, shifted
+from gw.types.ids import Caller
 from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_items import user_item
@@ -52,6 +53,9 @@ class Floor(Protocol):
     session: WebSocketSession
     realtime: RealtimeSession
     nursery: trio.Nursery
+
+    def caller(self) -> Caller:
+        """Return the caller with the id of the conversation as its session."""
 
     async def send(self, *frames: str) -> None: ...
 
@@ -197,7 +201,7 @@ class UserTurns:
         """Transcribe while the socket is open. A failure ends the conversation."""
         session, times = self._floor.session, TimeMap([(self._base_s, math.inf)])
         with trio.CancelScope() as self._scope:
-            async with session.gateway.relay.listen(request, session.caller) as live:
+            async with session.gateway.relay.listen(request, self._floor.caller()) as live:
                 self._listening = live
                 task_status.started()
                 while not live.done:

@@ -1,10 +1,19 @@
-"""Finds the requests that are one turn (listen, think, speak) by their words, where the caller sends no turn id.
+"""Finds the requests that are one turn (listen, think, speak), where the caller sends no turn id.
 
-A language model that is asked the words that a transcript has just ended in, and speech with words that a language
-model has just written, belong together. Texts are remembered per project and key, and matched only if the match is
-unambiguous: a text that fits two conversations at once joins neither. Ids that the caller sent always win.
+Ids that the caller sends are a wall. Texts are compared only among requests of one project, one key and one session id
+(or none), and a request with a turn id but no session id is compared with nothing.
+
+Without ids, a language model that is asked the words that a transcript has just ended in, and speech with words that a
+language model has just written, belong together if nothing else is possible:
 
     transcript  ── its text is in the last user message ──▶  chat request  ── its answer holds the text ──▶  speech
+
+* Each transcript and each word of an answer is used once, in their order, so a phrase that repeats finds its own.
+* The request's own source is always among those that fit. So one that fits alone is the right one, unless the text also
+  comes from apps that transcribe or think elsewhere: a text that was once used without any source proves nothing.
+* Of several conversations that fit, the one counts to which the request's connection has belonged twice (`Link`). Where
+  connections change between conversations (an app with one pool for all its calls), they prove nothing.
+* Everything else stays alone.
 
 Texts are held in memory only, as letters and digits in lower case (transcripts and sentences change in punctuation and
 spacing on their way through an app), bounded in number, size and age. Times are Unix seconds.
@@ -12,17 +21,15 @@ spacing on their way through an app), bounded in number, size and age. Times are
 
 from __future__ import annotations
 
-import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 
 import msgspec
 
+from gw.policy.turn_texts import DISTINCTIVE, CommonTexts, TurnPlace, WrittenAnswer, compact
+from gw.types.ids import Link
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
-
-Key = tuple[str, str | None]
-"""Project and key: within it, texts are compared."""
 
 HEARD_S = 30.0
 """From a final transcript to the chat request with its words: end of turn, and perhaps a tool that is called first."""
@@ -34,36 +41,16 @@ SESSION_S = 10.0
 MAX_FINALS = 1_024
 """Remembered for all callers together, each of at most MAX_TEXT characters; beyond it the oldest are dropped."""
 MAX_ANSWERS = 1_024
-MAX_TEXT = 4_000
-MAX_KEYS = 1_024
-DISTINCTIVE = 12
-"""Letters that suffice to find a text within a longer one. A shorter one must be all of it, or spoken next."""
+MAX_KEYS = 2_048
+MAX_ENDPOINTS = 256
+MAX_LIVE = 512  # after so many, those that have ended are forgotten
 SILENT_ANSWERS = 256
 """After so many answers in a row without any speech, a key has no voice app: its answers are not remembered."""
-
-_WORD = re.compile(r"[^\W_]+")
-_ASCII_BETWEEN = bytes(code for code in range(128) if not chr(code).isalnum())
-
-
-def compact(text: str) -> str:
-    """Return the letters and digits of a text in lower case."""
-    text = text[:MAX_TEXT]
-    if text.isascii():  # ten times as fast
-        return text.lower().encode().translate(None, _ASCII_BETWEEN).decode()
-    return "".join(_WORD.findall(text.casefold()))
-
-
-class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
-    """Session and turn of one request, as far as known until its record is made. The caller's own ids come first."""
-
-    request_id: str
-    key: Key
-    session_id: str | None = None
-    turn_id: str | None = None
-    heard: tuple[HeardSpeech, ...] = ()
-    """Parts that live transcriptions have in this turn."""
-    earlier: tuple[str, ...] = ()
-    """Requests of this turn whose records may have been made already."""
+SURE = 2  # joins after which a connection belongs to a conversation
+FLIPS_SHARE, MOVES_SHARE = 0.1, 0.02
+"""Share of joins in which connections changed their conversation, beyond which they are those of a shared pool; up to which
+they are known not to be, after KNOWN joins: then the first join decides."""
+KNOWN = 50
 
 
 class _Claim(msgspec.Struct, eq=False):
@@ -83,22 +70,10 @@ class _Final(msgspec.Struct, eq=False):
     part: HeardSpeech | None
     claim: _Claim | None = None
 
-
-class WrittenAnswer(msgspec.Struct, eq=False):
-    """An answer in the making: the relay adds to `pieces` what it passes on."""
-
-    place: TurnPlace
-    at: float
-    pieces: list[str]
-    text: str = ""
-    """The pieces so far, compact."""
-    spoken: int = 0
-    """Characters of `text` that have been sent to a voice."""
-
-    def read_pieces(self) -> None:
-        if len(self.text) < MAX_TEXT:
-            self.text += compact("".join(self.pieces))
-        self.pieces.clear()
+    @property
+    def is_open(self) -> bool:
+        """Return whether no chat request has used it, or only one that failed or was given up before any of it was spoken."""
+        return self.claim is None or self.claim.by.is_void
 
 
 class _Memory(msgspec.Struct, eq=False):
@@ -106,119 +81,198 @@ class _Memory(msgspec.Struct, eq=False):
 
     finals: deque[_Final] = msgspec.field(default_factory=deque)
     answers: deque[WrittenAnswer] = msgspec.field(default_factory=deque)
+    repeated: CommonTexts = msgspec.field(default_factory=CommonTexts)
+    """Final transcripts of several sessions."""
+    typed: CommonTexts = msgspec.field(default_factory=CommonTexts)
+    """User messages without a transcript."""
+    canned: CommonTexts = msgspec.field(default_factory=CommonTexts)
+    """Speech without an answer."""
+    live: dict[str, TurnPlace] = msgspec.field(default_factory=dict)
+    """Live transcriptions that heard something, by id."""
     unspoken: int = 0
     """Answers since the last speech request."""
+    kept: Counter[str] = msgspec.field(default_factory=Counter)
+    """Endpoint → joins by text of requests whose connection had a conversation."""
+    flips: Counter[str] = msgspec.field(default_factory=Counter)
+    """Endpoint → those of them that belonged to another conversation."""
+
+    def session_of(self, place: TurnPlace) -> str | None:
+        """Return the conversation to which the connection of a request certainly belongs."""
+        link, kept, flips = place.link, self.kept[place.endpoint], self.flips[place.endpoint]
+        if link is None or flips > FLIPS_SHARE * kept or link.joins < (1 if kept >= KNOWN and flips <= MOVES_SHARE * kept else SURE):
+            return None
+        return link.session_id if self.is_live(link.session_id) else None
+
+    def is_live(self, session_id: str | None) -> bool:
+        source = self.live.get(session_id or "")
+        return source is not None and not source.is_done
+
+    def note(self, place: TurnPlace, session_id: str | None) -> None:
+        """Note that a request, and so its connection, belongs to a conversation."""
+        link = place.link
+        if link is None or session_id is None:
+            return
+        if link.session_id is not None:
+            if len(self.kept) >= MAX_ENDPOINTS:
+                self.kept.clear()
+                self.flips.clear()
+            self.kept[place.endpoint] += 1
+            self.flips[place.endpoint] += link.session_id != session_id and self.is_live(link.session_id)
+        link.joins = link.joins + 1 if link.session_id == session_id else 1
+        link.session_id = session_id
 
 
 class Turns:
     def __init__(self) -> None:
-        self._memories: dict[Key, _Memory] = {}
+        self._memories: dict[tuple[str, str | None, str | None], _Memory] = {}
         self._finals: deque[_Final] = deque()
         self._answers: deque[WrittenAnswer] = deque()
 
     def transcript(self, place: TurnPlace, text: str, now: float, part: HeardSpeech | None = None) -> None:
         """Remember a final transcript. `part`: for one of the many of a live session."""
         words = compact(text)
-        if not words:
+        if not words or place.is_walled:
             return
-        memory = self._memory(place.key)
         final = _Final(place, words, now, part)
+        memory = self._memory(place)
+        memory.repeated.add(words, place.request_id)
         memory.finals.append(final)
+        if part is not None and place.request_id not in memory.live:
+            if len(memory.live) >= MAX_LIVE:
+                memory.live = {id_: source for id_, source in memory.live.items() if not source.is_done}
+            memory.live[place.request_id] = place
         self._finals.append(final)
         while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
-            self._memories[self._finals.popleft().source.key].finals.popleft()
+            oldest = self._finals.popleft()
+            kept = self._memories.get(oldest.source.key)
+            if kept is not None and kept.finals and kept.finals[0] is oldest:
+                kept.finals.popleft()
 
     def chat(self, place: TurnPlace, last_user: Callable[[], LastUser | None], now: float) -> WrittenAnswer | None:
         """Find the turn of a chat request. Return where to add its answer's text, or None where that is not needed."""
-        memory = self._memory(place.key)
+        if place.is_walled:
+            return None
+        memory = self._memory(place)
         if memory.finals and memory.finals[-1].at >= now - HEARD_S and (message := last_user()) is not None:
-            run = _matching_run(memory.finals, place, message, now)
+            finals = [final for final in memory.finals if final.at >= now - HEARD_S]
+            run = _run_in_session(finals, place, message, now) if place.is_named else _only_run(memory, finals, place, message, now)
             if run:
-                _join(place, run, _Claim(place, message.context, now))
+                _join(memory, place, run, _Claim(place, message.context, now))
         if memory.unspoken >= SILENT_ANSWERS:
             return None
         memory.unspoken += 1
-        answer = WrittenAnswer(place, now, [])
+        answer = place.answer = WrittenAnswer(place, now, [])
         memory.answers.append(answer)
         self._answers.append(answer)
         while len(self._answers) > MAX_ANSWERS or self._answers[0].at < now - SPOKEN_S:
-            self._memories[self._answers.popleft().place.key].answers.popleft()
+            oldest = self._answers.popleft()
+            kept = self._memories.get(oldest.place.key)
+            if kept is not None and kept.answers and kept.answers[0] is oldest:
+                kept.answers.popleft()
         return answer
 
     def speech(self, place: TurnPlace, text: str, now: float) -> bool:
         """Find the turn of a text that is sent to a voice. Return whether it has one."""
-        memory = self._memory(place.key)
-        memory.unspoken = 0
-        if place.turn_id is not None:
+        if place.is_walled:
             return True
+        memory = self._memory(place)
+        memory.unspoken = 0
         words = compact(text)
-        if not words or not memory.answers:
-            return False
-        match = _matching_answer(memory.answers, words, place, now) or _only_answer(memory.answers, place, now)
+        if not words:
+            return place.turn_id is not None
+        answers = [answer for answer in memory.answers if answer.at >= now - SPOKEN_S and not answer.is_over]
+        match = _answer_in_session(answers, words, place, now) if place.is_named else _only_answer(memory, answers, words, place)
         if match is None:
-            return False
+            return place.turn_id is not None
         answer, end = match
-        answer.spoken = max(answer.spoken, end)
-        answer.at = now
+        place.spoke, place.spoke_from = answer, answer.spoken
+        answer.spoken, answer.at = max(answer.spoken, end), now
         source = answer.place
         if source.turn_id is None:
             source.turn_id = source.request_id
-            source.session_id = source.session_id or place.session_id
-        place.turn_id, place.session_id = source.turn_id, source.session_id
-        place.earlier += (source.request_id,)
+        if place.turn_id is None:
+            place.turn_id, place.session_id = source.turn_id, source.session_id
+            place.earlier += (source.request_id,)
+        if not place.is_named:
+            memory.note(place, source.session_id)
+        for other in memory.answers:  # whoever speaks an answer does not speak earlier ones any more
+            if other is answer:
+                break
+            other.is_over = other.is_over or _conversation(other.place) == _conversation(source)
         return True
 
-    def _memory(self, key: Key) -> _Memory:
-        memory = self._memories.get(key)
+    def _memory(self, place: TurnPlace) -> _Memory:
+        memory = self._memories.pop(place.key, None)
         if memory is None:
+            memory = _Memory()
             if len(self._memories) >= MAX_KEYS:
-                self._memories.clear()
-                self._finals.clear()
-                self._answers.clear()
-            memory = self._memories[key] = _Memory()
+                del self._memories[next(iter(self._memories))]
+        self._memories[place.key] = memory  # the one used last is the last to go
         return memory
-
-
-def _may_join(source: TurnPlace, place: TurnPlace) -> bool:
-    """Return whether the sessions that the caller named allow `place` in the turn of `source`, or a new one with it."""
-    if source.turn_id is not None:
-        return place.session_id is None or place.session_id == source.session_id
-    return place.session_id is None or source.session_id is None or place.session_id == source.session_id
 
 
 # ---------------------------------------------------------------- from transcripts to a chat request
 
 
-def _matching_run(finals: Iterable[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
-    """Return the transcripts whose words a chat request holds: those of one conversation, or none."""
+def _only_run(memory: _Memory, finals: list[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
+    """Return the transcripts whose words a chat request holds, if they are certainly those of its conversation."""
     message = compact(last.text)
+    contained = _contained(finals, message, last, now)
+    runs = _plausible(contained, message)
+    recordings = [run[0] for run in contained if run[0].part is None and run[0].is_open]
+    if len(recordings) > 1 and _words(recordings) == message:
+        return recordings  # one per stretch of speech, together the message
+    if not runs:
+        if message:
+            memory.typed.add(message)
+        return []
+    own = memory.session_of(place)
+    if len(runs) == 1 and message not in memory.typed:
+        run = runs[0]
+        session_id = _session_of(memory, run)
+        if own is not None and session_id is not None and own != session_id:
+            memory.note(place, session_id)  # a conversation that has moved to another connection, or a stranger
+            return []
+        if own is None and message in memory.repeated and _is_new_beside(place, run[0].source.partner):
+            return []
+    else:
+        mine = [run for run in runs if own is not None and _session_of(memory, run) == own]
+        if not mine:
+            return []
+        run = mine[-1]
+    return run if last.is_answered or any(final.is_open for final in run) else []
+
+
+def _is_new_beside(place: TurnPlace, partner: Link | None) -> bool:
+    """Return whether a request came on a connection without a conversation, while the conversation's own is open."""
+    link = place.link
+    return link is not None and link.session_id is None and partner is not None and not partner.is_closed
+
+
+def _session_of(memory: _Memory, run: list[_Final]) -> str | None:
+    """Return the conversation of transcripts: the live session, or that of a recording's connection."""
+    source = run[0].source
+    return source.request_id if run[0].part is not None else memory.session_of(source)
+
+
+def _contained(finals: Iterable[_Final], message: str, last: LastUser, now: float) -> list[list[_Final]]:
+    """Return the transcripts of each conversation that a message contains, also those that were used just now."""
     groups: dict[int, list[_Final]] = {}
     for final in finals:
-        if final.text in message and _is_open(final, place, last, now):
+        if final.text in message and (final.is_open or (final.claim is not None and final.claim.context == last.context)):
             groups.setdefault(id(final.source), []).append(final)
     runs = [run for group in groups.values() if (run := _within(group, message))]
-    if complete := [run for run in runs if _words(run) == message]:
-        return complete[0] if len(complete) == 1 else []
-    recordings = [run[0] for run in runs if run[0].part is None]  # one per stretch of speech, together the message
-    if _words(recordings) == message and message:
-        return recordings
-    if distinctive := [run for run in runs if len(_words(run)) >= DISTINCTIVE]:
-        return distinctive[0] if len(distinctive) == 1 else []
-    return _new_in_session(finals, place, last, now) if place.session_id is not None else []
+    return [run for run in runs if last.is_answered or any(_may_be_asked(final, now) for final in run)]
 
 
-def _is_open(final: _Final, place: TurnPlace, last: LastUser, now: float) -> bool:
-    """Return whether a chat request may use this transcript: once, then at the same time or after the same messages."""
-    claim, source = final.claim, final.source
-    if final.at < now - HEARD_S:
-        return False
-    if claim is not None and claim.context != last.context and now - claim.at > PARALLEL_S:
-        return False
-    if None not in (place.session_id, source.session_id) and place.session_id != source.session_id:
-        return False
-    if final.part is None and source.turn_id is not None:  # a recording that is in a turn already
-        return place.turn_id in (None, source.turn_id) and _may_join(source, place)
-    return True
+def _plausible(runs: list[list[_Final]], message: str) -> list[list[_Final]]:
+    """Return the runs that are all of a message, else those that are long enough to be a part of it."""
+    return [run for run in runs if _words(run) == message] or [run for run in runs if len(_words(run)) >= DISTINCTIVE]
+
+
+def _may_be_asked(final: _Final, now: float) -> bool:
+    """Return whether a request may ask these words: for the first time, again, or beside another one."""
+    return final.is_open or (final.claim is not None and not final.claim.by.is_done and final.claim.at >= now - PARALLEL_S)
 
 
 def _within(group: list[_Final], message: str) -> list[_Final]:
@@ -233,51 +287,46 @@ def _words(run: list[_Final]) -> str:
     return "".join(final.text for final in run)
 
 
-def _new_in_session(finals: Iterable[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
-    """Return the unused transcripts of the last seconds in a session that the caller names, if they have one source."""
-    new = [
-        final
-        for final in finals
-        if final.source.session_id == place.session_id
-        and final.claim is None
-        and final.at >= now - SESSION_S
-        and _is_open(final, place, last, now)
-    ]
+def _run_in_session(finals: list[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
+    """Return the transcripts of a chat request in a session that the caller names: by words, else the unused ones."""
+    finals = [final for final in finals if final.part is not None or _may_share_turn(final.source, place)]
+    message = compact(last.text)
+    runs = _plausible(_contained(finals, message, last, now), message)
+    fitting = [run for run in runs if last.is_answered or any(final.is_open for final in run)]
+    if fitting:
+        return fitting[-1]
+    if last.is_answered:
+        return []
+    new = [final for final in finals if final.claim is None and final.at >= now - SESSION_S]
     return new if len({id(final.source) for final in new}) == 1 else []
 
 
-def _join(place: TurnPlace, run: list[_Final], claim: _Claim) -> None:
+def _may_share_turn(one: TurnPlace, other: TurnPlace) -> bool:
+    return one.turn_id is None or other.turn_id in (None, one.turn_id)
+
+
+def _join(memory: _Memory, place: TurnPlace, run: list[_Final], claim: _Claim) -> None:
     """Make the chat request at `place` and the transcripts of `run` one turn."""
+    first = run[0]
     if place.turn_id is None:
-        _choose_turn(place, run)
+        claimed = [final.claim.by.turn_id for final in run if final.claim is not None]
+        place.turn_id = next(iter(claimed), None) or (first.source.turn_id if first.part is None else None) or place.request_id
+    if not place.is_named:
+        place.session_id = _session_of(memory, run) if first.part is None else first.source.request_id
+        memory.note(place, place.session_id)
+        first.source.partner = place.link
     for final in run:
+        used, final.claim = final.claim, claim if final.is_open else final.claim
         source = final.source
-        if final.claim is not None:
-            continue
-        final.claim = claim
         if source.session_id is None:
             source.session_id = place.session_id
+        if used is not None:
+            continue
         if final.part is not None:
-            if source.turn_id is None or source.turn_id != place.turn_id:
-                place.heard = _extended(place.heard, final.part)
-        elif source.turn_id is None and source.session_id == place.session_id:
+            place.heard = _extended(place.heard, final.part)
+        elif source.turn_id is None:
             source.turn_id = place.turn_id
             place.earlier += (source.request_id,)
-
-
-def _choose_turn(place: TurnPlace, run: list[_Final]) -> None:
-    """Set turn and session of a chat request that was sent without a turn."""
-    claims = [final.claim.by for final in run if final.claim is not None]
-    claimed = next((other for other in claims if _may_join(other, place)), None)
-    first = run[0]
-    if claimed is not None and claimed.turn_id is not None:
-        place.turn_id, place.session_id = claimed.turn_id, claimed.session_id
-    elif first.part is None and first.source.turn_id is not None:
-        place.turn_id, place.session_id = first.source.turn_id, first.source.session_id
-    else:
-        place.turn_id = place.request_id
-        live_session = first.source.request_id if first.part is not None else None
-        place.session_id = place.session_id or first.source.session_id or live_session
 
 
 def _extended(parts: tuple[HeardSpeech, ...], part: HeardSpeech) -> tuple[HeardSpeech, ...]:
@@ -289,39 +338,55 @@ def _extended(parts: tuple[HeardSpeech, ...], part: HeardSpeech) -> tuple[HeardS
 
 # ---------------------------------------------------------------- from answers to speech
 
+_Match = tuple[WrittenAnswer, int]
+"""An answer, and where the words end that are spoken now."""
 
-def _matching_answer(
-    answers: Iterable[WrittenAnswer], words: str, place: TurnPlace, now: float
-) -> tuple[WrittenAnswer, int] | None:
-    """Return the one answer that holds these words still unspoken, else just spoken, and where they end."""
-    matches: list[tuple[WrittenAnswer, int]] = []
+
+def _unspoken(answers: Iterable[WrittenAnswer], words: str) -> list[tuple[WrittenAnswer, int]]:
+    """Return the answers that hold these words and have not spoken them yet, and where they begin."""
+    matches = []
     for answer in answers:
         if answer.pieces:
             answer.read_pieces()
         if answer.spoken < len(answer.text) and (at := answer.text.find(words, answer.spoken)) >= 0:
             matches.append((answer, at))
-    if len(words) < DISTINCTIVE:
-        matches = [(answer, at) for answer, at in matches if at == answer.spoken]
-    elif not matches:
-        recent = [answer for answer in answers if answer.at >= now - SESSION_S]
-        matches = [(answer, at) for answer in recent if (at := answer.text.find(words)) >= 0]
-    matches = [match for match in matches if match[0].at >= now - SPOKEN_S and _may_join(match[0].place, place)]
-    if len({_conversation(answer.place) for answer, _ in matches}) != 1:
+    return matches
+
+
+def _only_answer(memory: _Memory, answers: Iterable[WrittenAnswer], words: str, place: TurnPlace) -> _Match | None:
+    """Return the answer that these words are certainly of."""
+    matches = _unspoken(answers, words)
+    if not matches:
+        memory.canned.add(words)
         return None
-    answer, at = matches[-1]
+    own = memory.session_of(place)
+    if len({_conversation(answer.place) for answer, _ in matches}) > 1 or words in memory.canned:
+        matches = [match for match in matches if own is not None and match[0].place.session_id == own]
+        if not matches:
+            return None
+    answer, at = matches[-1]  # of several answers in one conversation: the others were interrupted
+    session_id = answer.place.session_id
+    if own is not None and session_id is not None and own != session_id:
+        memory.note(place, session_id)
+        return None
+    if len(words) < DISTINCTIVE and at != answer.spoken:
+        return None
     return answer, at + len(words)
 
 
 def _conversation(place: TurnPlace) -> str:
-    """Identify a conversation: of several answers in one the last is spoken, since the others were interrupted."""
     return place.session_id or place.turn_id or place.request_id
 
 
-def _only_answer(answers: Iterable[WrittenAnswer], place: TurnPlace, now: float) -> tuple[WrittenAnswer, int] | None:
-    """Return the only answer of the last seconds in a session that the caller names."""
-    if place.session_id is None:
-        return None
-    new = [a for a in answers if a.place.session_id == place.session_id and a.at >= now - SESSION_S]
-    if len({a.place.turn_id or a.place.request_id for a in new}) != 1:
+def _answer_in_session(answers: list[WrittenAnswer], words: str, place: TurnPlace, now: float) -> _Match | None:
+    """Return the answer that is spoken in a session that the caller names: by words, else the only one of late."""
+    if place.turn_id is not None:
+        answers = [answer for answer in answers if answer.place.turn_id == place.turn_id]
+    matches = [(a, at) for a, at in _unspoken(answers, words) if len(words) >= DISTINCTIVE or at == a.spoken]
+    if matches:
+        answer, at = matches[-1]
+        return answer, at + len(words)
+    new = [answer for answer in answers if answer.at >= now - SESSION_S]
+    if len({answer.place.turn_id or answer.place.request_id for answer in new}) != 1:
         return None
     return new[-1], new[-1].spoken

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from gw.errors import GwError, Stopping, leaves_of
-from gw.policy.turns import TurnPlace
+from gw.policy.turn_texts import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.pricing.stand_in import STAND_IN
 from gw.registry.catalog import Catalog, Model, Provider
@@ -116,8 +116,10 @@ class Meter:
         self.requested = requested
         self.stream = stream
         self.id = caller.request_id or accounting.request_ids.new()
-        key = (caller.project, caller.key_id)
-        self.place = TurnPlace(request_id=self.id, key=key, session_id=caller.session_id, turn_id=caller.turn_id)
+        self.place = TurnPlace(
+            request_id=self.id, key=(caller.project, caller.key_id, caller.session_id), session_id=caller.session_id,
+            turn_id=caller.turn_id, link=caller.link, endpoint=caller.endpoint,
+        )  # fmt: skip
         """Session and turn, as far as they are known; the record takes the values they have at its end."""
         self.timestamp = accounting.clock.now()
         self.day = utc_day(self.timestamp)
@@ -280,6 +282,7 @@ class Meter:
             estimated_nusd=estimated_nusd, wasted_units=waste.units, wasted_nusd=waste.nusd,
         )  # fmt: skip
         self.record = record
+        place.end(failed=error is not None, cancelled=cancelled)
         accounting = self.accounting
         accounting.records.finish(record)
         if self.reservation is not None:

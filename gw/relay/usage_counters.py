@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
-from gw.policy.turns import MAX_TEXT
+from gw.policy.turn_texts import MAX_TEXT
 from gw.providers.spec import ChatStream, SpeakStream
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.waste import played_part, sent_part

@@ -5,6 +5,7 @@ its client leaves, so it need not watch `receive()` for a disconnect. `scope["st
 `draining` and `wait_begun()` let a long session end at a good place.
 `"gw.websocket"` among the extensions is the WebSocket session itself, whose messages can be taken where they are read.
 `scope["gw.known"]` is a dict of facts derived from the head, kept while the connection sends the same one again.
+`scope["gw.link"]` is the `gw.types.ids.Link` of the connection.
 """
 
 from __future__ import annotations

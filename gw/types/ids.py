@@ -21,6 +21,15 @@ def split_model_id(model_id: str) -> tuple[str, str]:
     return (provider, name) if slash else ("", model_id)
 
 
+class Link(msgspec.Struct, eq=False):
+    """A client's connection, and the conversation that its requests were last found to belong to (`gw.policy.turns`)."""
+
+    session_id: str | None = None
+    joins: int = 0
+    """Requests in a row that belonged to it."""
+    is_closed: bool = False
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The project of a request and the ids it carries, from its credential and headers."""
 
@@ -29,6 +38,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     turn_id: str | None = None
     request_id: str = ""
+    link: Link | None = None
+    """Connection that the request came on; None for requests from inside."""
     endpoint: str = ""
     dialect: str = ""
     """Protocol spoken."""

@@ -48,6 +48,8 @@ class LastUser(msgspec.Struct, frozen=True):
 
     text: str
     context: int
+    is_answered: bool = False
+    """Whether the model has answered it in part, as with a call of a tool whose result follows."""
 
 
 REFUSED = "The model refused to answer."

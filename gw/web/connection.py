@@ -18,6 +18,7 @@ import trio
 
 from gw.net.poller import Poller
 from gw.net.tcp import LOST, Transport
+from gw.types.ids import Link
 from gw.types.pending import READY, Pending
 from gw.web.drain import Drain
 
@@ -50,13 +51,14 @@ class ServerLimits:
 class Connection:
     __slots__ = (
         "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "client", "dead", "discarding", "drain", "dropped",
-        "left", "limits", "on_left", "reading", "server", "sink", "transport",
+        "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
     )  # fmt: skip
 
     def __init__(self, transport: Transport, limits: ServerLimits, drain: Drain) -> None:
         self.transport = transport
         self.client, self.server = transport.addresses()
         self.limits = limits
+        self.link = Link()
         self.drain = drain
         self._hung_up = self.hung_up  # one object, which the poller recognises
         self.buffer = bytearray()

@@ -119,6 +119,7 @@ class HttpServer:
                 await requests.run_beside_reader()
         finally:
             connection.unwatch()
+            connection.link.is_closed = True
             if not requests.clean:
                 transport.reset()
 

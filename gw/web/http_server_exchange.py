@@ -66,6 +66,7 @@ def base_scope(head: Head, connection: Connection, kind: str, scheme: str) -> di
         "state": {"drain": connection.drain},
         "extensions": {"gw.cancels": {}},
         "gw.known": {},
+        "gw.link": connection.link,
     }
 
 

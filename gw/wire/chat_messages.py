@@ -167,6 +167,9 @@ def decode_messages(raw: bytes | msgspec.Raw) -> list[ChatMessage]:
 MAX_TRIED = 32  # messages tried, from the end: a turn's tool results follow the user's message
 
 
+_ANSWERS = ("assistant", "tool", "function")
+
+
 class _LastPart(msgspec.Struct, gc=False):
     text: str | None = None
 
@@ -184,11 +187,13 @@ def last_user(request: ChatRequest) -> LastUser | None:
     """Return the last user message; None if there is none, or messages are not of the usual form."""
     try:
         messages = _LIST.decode(request.fields["messages"])
+        answered = False
         for at in range(len(messages) - 1, max(-1, len(messages) - 1 - MAX_TRIED), -1):
             message = _LAST_MESSAGE.decode(messages[at])
             if message.role == "user":
                 before = bytes(messages[at - 1]) if at else b""
-                return LastUser(_text(message.content), hash((at, before)))
+                return LastUser(_text(message.content), hash((at, before)), answered)
+            answered = answered or message.role in _ANSWERS
     except (KeyError, *BAD_JSON):
         pass
     return None

@@ -209,6 +209,9 @@ def test_session_turn_and_fallback():
         access(), scope((b"x-gw-session", b"call-7"), (b"x-gw-turn", b"t1"), (b"x-gw-fallback", b"Off"))
     )
     assert (result.session_id, result.turn_id, result.fallback) == ("call-7", "t1", False)
+    livekit = (b"x-livekit-session-id", b"inference_1"), (b"x-livekit-job-id", b"AJ_1")
+    assert identify(access(), scope(*livekit)).session_id == "AJ_1"
+    assert identify(access(), scope(*livekit, (b"x-gw-session", b"call-9"))).session_id == "call-9"
     result = identify(access(), scope(query=b"gw_session=call-8&gw_turn=t%202&gw_fallback=off"))
     assert (result.session_id, result.turn_id, result.fallback) == ("call-8", "t 2", False)
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.policy import turns
-from gw.policy.turns import TurnPlace, Turns, compact
+from gw.policy.turn_texts import TurnPlace, compact
+from gw.policy.turns import Turns
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
 
@@ -27,7 +28,7 @@ class Harness:
         self.ids = itertools.count()
 
     def place(self, key=KEY, **ids):
-        return TurnPlace(request_id=f"r{next(self.ids)}", key=key, **ids)
+        return TurnPlace(request_id=f"r{next(self.ids)}", key=(*key, ids.get("session_id")), **ids)
 
     def live(self, **ids):
         return self.place(**ids)
@@ -43,9 +44,9 @@ class Harness:
         self.turns.transcript(place, text, self.now)
         return place
 
-    def chat(self, text, answer="", context=0, **ids):
+    def chat(self, text, answer="", context=0, answered=False, **ids):
         place = self.place(**ids)
-        written = self.turns.chat(place, lambda: LastUser(text, context), self.now)
+        written = self.turns.chat(place, lambda: LastUser(text, context, answered), self.now)
         if written is not None:
             written.pieces += list(answer)
         return place
@@ -125,7 +126,7 @@ def test_what_a_tool_said_is_thought_about_in_the_same_turn(harness):
     harness.final(session, WEATHER)
     first = harness.chat(WEATHER, context=7)
     harness.now += 10  # longer than requests beside each other
-    second = harness.chat(WEATHER, ANSWER, context=7)
+    second = harness.chat(WEATHER, ANSWER, context=7, answered=True)
     assert second.turn_id == first.turn_id
     assert second.heard == ()
     assert harness.speech("It is sunny.").turn_id == first.turn_id
@@ -209,31 +210,35 @@ def test_words_are_forgotten(harness):
 
 
 class TestIdsOfTheCaller:
-    def test_a_turn_that_was_named_stands(self, harness):
-        session = harness.live()
-        harness.final(session, WEATHER)
+    def test_a_turn_that_was_named_is_a_wall(self, harness):
+        harness.final(harness.live(), WEATHER)
         thought = harness.chat(WEATHER, ANSWER, turn_id="mine")
-        assert (thought.turn_id, thought.session_id) == ("mine", None)
-        assert [part.request_id for part in thought.heard] == [session.request_id]
+        assert (thought.turn_id, thought.session_id, thought.heard) == ("mine", None, ())
+        assert harness.speech(ANSWER).turn_id is None
         spoken = harness.speech(ANSWER, turn_id="other")
         assert (spoken.turn_id, spoken.earlier) == ("other", ())
+        assert harness.recording(WEATHER, turn_id="third").turn_id == "third"
 
-    def test_a_recording_without_a_turn_joins_the_one_that_was_named(self, harness):
-        heard = harness.recording(WEATHER)
-        assert harness.chat(WEATHER, turn_id="mine").earlier == (heard.request_id,)
-        assert heard.turn_id == "mine"
+    def test_in_a_session_the_turn_that_was_named_is_that_of_all(self, harness):
+        session = harness.live(session_id="s")
+        harness.final(session, WEATHER)
+        heard = harness.recording(WEATHER, session_id="s")
+        thought = harness.chat(WEATHER, ANSWER, session_id="s", turn_id="mine")
+        assert (heard.turn_id, thought.earlier) == ("mine", (heard.request_id,))
+        assert harness.speech(ANSWER, session_id="s").turn_id == "mine"
+        assert harness.speech(ANSWER, session_id="s", turn_id="other").turn_id == "other"
 
     def test_the_turn_of_a_recording_is_that_of_its_answer(self, harness):
         harness.recording(WEATHER, turn_id="mine", session_id="s")
-        thought = harness.chat(WEATHER, ANSWER)
+        thought = harness.chat(WEATHER, ANSWER, session_id="s")
         assert (thought.turn_id, thought.session_id) == ("mine", "s")
-        assert harness.speech(ANSWER).turn_id == "mine"
+        assert harness.speech(ANSWER, session_id="s").turn_id == "mine"
 
-    def test_a_session_named_by_one_is_that_of_all(self, harness):
+    def test_a_session_named_by_one_is_that_of_no_other(self, harness):
         heard = harness.recording(WEATHER)
         thought = harness.chat(WEATHER, ANSWER, session_id="s")
         spoken = harness.speech(ANSWER)
-        assert {place.session_id for place in (heard, thought, spoken)} == {"s"}
+        assert [place.turn_id for place in (heard, thought, spoken)] == [None] * 3
 
     def test_other_sessions_are_other_conversations(self, harness):
         harness.final(harness.live(session_id="a"), WEATHER)

@@ -1,0 +1,112 @@
+"""State of `gw.policy.turns`: the place of a request in its conversation, answers in the making, and compared texts."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+
+import msgspec
+
+from gw.types.ids import Link
+from gw.types.usage import HeardSpeech
+
+MAX_TEXT = 4_000
+MAX_TEXTS = 1_024
+DISTINCTIVE = 12
+"""Letters that suffice to find a text within a longer one. A shorter one must be all of it, or spoken next."""
+
+_WORD = re.compile(r"[^\W_]+")
+_ASCII_BETWEEN = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+def compact(text: str) -> str:
+    """Return the letters and digits of a text in lower case."""
+    text = text[:MAX_TEXT]
+    if text.isascii():  # ten times as fast
+        return text.lower().encode().translate(None, _ASCII_BETWEEN).decode()
+    return "".join(_WORD.findall(text.casefold()))
+
+
+class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
+    """Session and turn of one request, as far as known until its record is made. The caller's own ids come first."""
+
+    request_id: str
+    key: tuple[str, str | None, str | None]
+    """Project, key and the session id that was sent: only requests with the same are ever one turn."""
+    session_id: str | None = None
+    turn_id: str | None = None
+    link: Link | None = None
+    """The caller's connection."""
+    endpoint: str = ""
+    heard: tuple[HeardSpeech, ...] = ()
+    """Parts that live transcriptions have in this turn."""
+    earlier: tuple[str, ...] = ()
+    """Requests of this turn whose records may have been made already."""
+    is_walled: bool = False
+    """Sent with a turn id and without a session id: compared with nothing."""
+    is_done: bool = False
+    is_void: bool = False
+    """Ended without a use: it failed, or its caller left before any of its answer was spoken."""
+    answer: WrittenAnswer | None = None
+    """The answer of a chat request."""
+    partner: Link | None = None
+    """The connection of the chat request that used this live transcription last."""
+    spoke: WrittenAnswer | None = None
+    """The answer that this speech request speaks, from `spoke_from` on."""
+    spoke_from: int = 0
+
+    def __post_init__(self) -> None:
+        self.is_walled = self.turn_id is not None and not self.is_named
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether the caller sent a session id."""
+        return self.key[2] is not None
+
+    def end(self, *, failed: bool, cancelled: bool) -> None:
+        """Note that the request is over. What it used may be used again if nothing came of it."""
+        self.is_done = True
+        self.is_void = failed or (cancelled and (self.answer is None or self.answer.spoken == 0))
+        if failed and self.spoke is not None:
+            self.spoke.spoken = min(self.spoke.spoken, self.spoke_from)
+        self.answer = self.spoke = None
+
+
+class WrittenAnswer(msgspec.Struct, eq=False):
+    """An answer in the making: the relay adds to `pieces` what it passes on."""
+
+    place: TurnPlace
+    at: float
+    pieces: list[str]
+    text: str = ""
+    """The pieces so far, compact."""
+    spoken: int = 0
+    """Characters of `text` that have been sent to a voice."""
+    is_over: bool = False
+    """Followed by an answer in the same conversation that is spoken."""
+
+    def read_pieces(self) -> None:
+        if len(self.text) < MAX_TEXT:
+            self.text += compact("".join(self.pieces))
+        self.pieces.clear()
+
+
+class CommonTexts:
+    """Texts that were used by more than one source, or by none. The newest MAX_TEXTS, as hashes of this process."""
+
+    __slots__ = ("_sources",)
+
+    def __init__(self) -> None:
+        self._sources: OrderedDict[int, str] = OrderedDict()
+
+    def __contains__(self, text: str) -> bool:
+        return self._sources.get(hash(text)) == ""
+
+    def add(self, text: str, source: str = "") -> None:
+        """Note a use of the text by `source`; "" for a use without any."""
+        known = self._sources.setdefault(hash(text), source)
+        if known != source:
+            self._sources[hash(text)] = ""
+        self._sources.move_to_end(hash(text))
+        if len(self._sources) > MAX_TEXTS:
+            self._sources.popitem(last=False)
