@@ -29,7 +29,8 @@ BROWSER = Path("tests/browser")
 FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
 NIGHTLY = (
-    "tests/contract/test_leaving.py", "tests/contract/test_fault_matrix.py", "tests/e2e/test_kill.py",
+    "tests/contract/test_leaving.py", "tests/contract/test_fault_matrix.py", "tests/contract/test_socket_cases.py",
+    "tests/contract/test_access__matrix.py", "tests/e2e/test_kill.py",
     "tests/store/test_store__power_cuts.py", "tests/store/test_store__corrupt.py", "tests/e2e/test_stop__many.py",
 )  # fmt: skip
 """Tests with a long form, see tests/fakes/nightly.py."""
@@ -71,6 +72,14 @@ def nightly(session: nox.Session) -> None:
     """The long forms of tests that are short in `tests`; arguments after -- go to pytest."""
     install(session, "test")
     session.run("pytest", "-q", "-s", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Every decoder, guided by its coverage, with atheris: `nox -s fuzz -- SECONDS [DECODER ...]`; 3,600 s by default."""
+    install(session, "test")
+    session.install("-r", "tests/fuzz/requirements.txt")
+    session.run("python", "-m", "tests.fuzz.run", *(session.posargs or ("3600",)), env={"PYTHONPATH": "."})
 
 
 @nox.session

@@ -80,6 +80,7 @@ def run(
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
     sys.setswitchinterval(_SWITCH_S)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold every key that is in use; engines inherit it
     gc.freeze()  # modules and settings live as long as the process: no need to examine them again
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.enable()

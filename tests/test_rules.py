@@ -30,7 +30,7 @@ LONG = {"errors.py": "one tree: split, its diagram and its classes would drift a
 
 ACROSS = {"test_rules.py", "test_typing.py"}
 """Tests of the tree as a whole."""
-ACROSS_FOLDERS = {"e2e", "contract", "clients", "browser", "fakes"}
+ACROSS_FOLDERS = {"e2e", "fuzz", "contract", "clients", "browser", "fakes"}
 """Folders of tests that run through many modules."""
 SEVERAL_FOR_ONE = re.compile(r"(?P<module>.+?)__\w+\Z")
 """`test_relay__cancel.py` is a further file about `relay.py`."""

@@ -355,6 +355,7 @@ class _RequestLoop:
         finally:
             server.drain.sockets.discard(session)
             server.drain.leave()
-        if crash and not (connection.left or connection.dead):
+        closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
+        if crash and not (closed or connection.left or connection.dead):
             log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
         return await session.finish(failed=crash is not None)

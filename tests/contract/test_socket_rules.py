@@ -18,10 +18,12 @@ from tests.fakes.hosting import GATEWAY, open_plane
 
 CONFIG = """
 providers: {first: {type: sim, latency_ms: 0}}
-models: {stt: [first/tone], tts: [first/tone]}
+models: {stt: [first/tone], tts: [first/tone], llm: [first/echo]}
+stacks: {talk: {stt: first/tone, tts: first/tone, llm: first/echo}}
 """
 PATHS = {talker.name: talker.path("first/tone") for talker in TALKERS}
 PATHS |= {reader.name + " speech": reader.path("first/tone") for reader in READERS}
+PATHS["openai conversation"] = "/v1/realtime?model=talk"
 every = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
 MEBIBYTE = 1_048_576
 

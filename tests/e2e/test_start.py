@@ -72,3 +72,19 @@ def test_a_database_in_use_can_be_tried_again_and_a_damaged_one_not(tmp_path):
     _, output = damaged.communicate(timeout=20)
     assert damaged.returncode == 3, output
     assert "is damaged or not a database" in output
+
+
+def test_a_crash_leaves_no_core_file_with_keys_in_it(tmp_path):
+    process = serve(tmp_path)
+    try:
+        while "ready in" not in (line := process.stderr.readline()):
+            assert line, process.wait(20)
+        with open(f"/proc/{process.pid}/limits") as limits:
+            (core,) = [line for line in limits if line.startswith("Max core file size")]
+        assert core.split()[4:6] == ["0", "0"]
+        process.send_signal(signal.SIGABRT)
+        assert process.wait(20) == -signal.SIGABRT
+    finally:
+        process.kill()
+        process.stderr.close()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("core")] == []
