@@ -6,6 +6,7 @@ pyproject.toml allows instead, to learn early what the next lock would break.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -142,6 +143,28 @@ def build(session: nox.Session) -> None:
     session.run("python", ".ci/sbom.py", str(out / "gw.cdx.json"))
     session.chdir(out)
     session.run("gw", "--version")
+
+
+@nox.session
+def audit(session: nox.Session) -> None:
+    """Known vulnerabilities of the packages that requirements.lock pins, as PyPI lists them. Needs the network."""
+    session.install("pip-audit>=2.10,<3")
+    found = Path(session.create_tmp()).resolve() / "audit.json"
+    found.unlink(missing_ok=True)
+    # Hashes and versions are in the lock, so nothing is resolved or downloaded: one question for each package.
+    lock = ("--require-hashes", "--disable-pip", "--requirement", "requirements.lock")
+    session.run("pip-audit", *lock, "--format", "json", "--output", str(found), success_codes=[0, 1])
+    if not found.exists():
+        session.warn("LEFT OUT: known vulnerabilities, because pip-audit could not ask PyPI; it says above why")
+        return
+    packages = json.loads(found.read_text())["dependencies"]
+    known = [f"{one['name']} {one['version']}: {bad['id']}" for one in packages for bad in one.get("vulns", ())]
+    skipped = [f"{one['name']}: {one['skip_reason']}" for one in packages if "skip_reason" in one]
+    if skipped:
+        session.warn(f"LEFT OUT: {len(skipped)} of {len(packages)} packages, {skipped[0]} and so on")
+    if known:
+        session.error("known vulnerabilities: " + "; ".join(known))
+    session.log(f"{len(packages) - len(skipped)} packages, no known vulnerability")
 
 
 @nox.session

@@ -44,7 +44,6 @@ A message never holds a key, a prompt, a transcript or a vendor's raw body.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import ClassVar, Literal, dataclass_transform
 
@@ -487,19 +486,29 @@ def _passes(error: ProviderError) -> bool:
     return error.status in (429, 503)
 
 
-@contextmanager
-def one_error() -> Iterator[None]:
+class one_error:
     """Re-raise a group of one exception, or of several of one class, as the first of them.
 
-    A hidden nursery then does not show in callers' `except`.
+    A hidden nursery then does not show in callers' `except`. Nothing here refers to the exceptions afterwards: else they, their
+    tracebacks and frames would refer to each other, and keep a whole session until a collection of cycles.
     """
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        leaves = list(leaves_of(group))
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, BaseExceptionGroup):
+            return
+        leaves = list(leaves_of(error))
         if len({type(leaf) for leaf in leaves}) != 1:
-            raise
-        raise leaves[0] from None
+            return
+        leaf = leaves[0]
+        context = leaf.__context__
+        try:
+            raise leaf from None
+        finally:
+            leaf.__context__ = context
+            del error, leaves, leaf, context, trace
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:

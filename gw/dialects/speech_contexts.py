@@ -165,8 +165,13 @@ class Contexts:
                 await socket.send(frame)
         finally:
             context.ended.set()
+            context.encode = context.error_frames = _nothing  # they refer to the context
             if self._open.get(context.name) is context:
                 del self._open[context.name]
+
+
+def _nothing(_: object) -> Sequence[Frame]:
+    return ()
 
 
 async def _forward(messages: trio.MemoryReceiveChannel[Text | TtsCommand], live: SpeakingSession) -> None:

@@ -94,6 +94,10 @@ class Poller:
                     callback()
 
 
+def _closed() -> None:
+    """Stand in for the callback of a socket that was closed."""
+
+
 class Reading:
     """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
 
@@ -134,6 +138,7 @@ class Reading:
     def closing(self) -> None:
         if not self._called:
             self._wake(None, trio.ClosedResourceError("this connection is closed"))
+            self._take, self._callback = None, _closed  # both refer to this object or its owner: else a cycle for each connection
 
     def _readable(self) -> None:
         if self._task is None or self._take is None:

@@ -213,12 +213,12 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[ListenSession]:
         call, language = offered(spec.listen, account), self.request.language or model.default_language
         try:
-            source = self.audio.source_for(spec)
-            fmt = format_for(source, spec)
+            fmt = format_for(source := self.audio.source_for(spec), spec)
             convert.converter(source, fmt)
         except CannotConvert as error:
             raise skipped(error, account.provider_id) from None
-        return lambda: call(attrs.evolve(self.request, format=fmt, language=language), account)
+        request = attrs.evolve(self.request, format=fmt, language=language)
+        return lambda: call(request, account)
 
     def _session_attempt(self, call: PreparedCall[ListenSession], attempt: Attempt) -> ListeningAttempt:
         self.note_billed_options(call, self.request, attempt)

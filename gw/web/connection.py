@@ -48,6 +48,10 @@ class ServerLimits:
     max_connections: int = 10_000
 
 
+def _released() -> None:
+    """Stand in for the report that the client has left, once nobody waits for it."""
+
+
 class Connection:
     __slots__ = (
         "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "client", "dead", "discarding", "drain", "dropped",
@@ -60,7 +64,7 @@ class Connection:
         self.limits = limits
         self.link = Link()
         self.drain = drain
-        self._hung_up = self.hung_up  # one object, which the poller recognises
+        self._hung_up: Callable[[], None] = self.hung_up  # one object, which the poller recognises
         self.buffer = bytearray()
         self.left = False  # the client has finished sending, or the connection broke; a half-close counts as leaving
         self.dead = False  # a write failed; what the app raises because of it is not a crash
@@ -97,6 +101,12 @@ class Connection:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
+
+    def release(self) -> None:
+        """Stop watching and refer to no one: what the connection had must be free without a collection of cycles."""
+        self.unwatch()
+        self.sink = self.on_left = None
+        self._hung_up = _released
 
     async def read(self) -> None:
         """Read until the client leaves. Its owner may cancel it, which loses nothing that was received."""

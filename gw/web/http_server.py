@@ -118,7 +118,7 @@ class HttpServer:
             else:
                 await requests.run_beside_reader()
         finally:
-            connection.unwatch()
+            connection.release()
             connection.link.is_closed = True
             if not requests.clean:
                 transport.reset()
@@ -174,6 +174,10 @@ async def shed(scope: Scope, receive: Receive, send: Send) -> None:
     headers = [*refused.headers, (b"content-length", b"%d" % len(body))]
     await send({"type": f"{kind}.start", "status": refused.status, "headers": headers})
     await send({"type": f"{kind}.body", "body": body})
+
+
+def _idle() -> bool:
+    return False
 
 
 class _RequestLoop:
@@ -355,6 +359,7 @@ class _RequestLoop:
         finally:
             server.drain.sockets.discard(session)
             server.drain.leave()
+            session.is_busy = _idle  # the app's refers to the app's session
         closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
         if crash and not (closed or connection.left or connection.dead):
             log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -16,10 +18,10 @@ pytestmark = pytest.mark.process
 TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
 
 
-def serve(folder, **options) -> subprocess.Popen[str]:
+def serve(folder, launcher=(), **options) -> subprocess.Popen[str]:
     (folder / "gw.yaml").write_text(TEXT)
     env = {**os.environ, "GW_CONFIG": str(folder / "gw.yaml"), "GW_DB_PATH": str(folder / "gw.db")}
-    command = [sys.executable, "-m", "gw", "serve", "--port", "0"]
+    command = [*launcher, sys.executable, "-m", "gw", "serve", "--port", "0"]
     return subprocess.Popen(command, cwd=folder, env=env, stderr=subprocess.PIPE, text=True, **options)
 
 
@@ -51,6 +53,34 @@ def test_sighup_at_any_moment_of_the_start_ends_nothing(tmp_path):
         process.terminate()
         reader.join(20)
         process.wait(20)
+        process.stderr.close()
+    assert process.returncode == 0, lines
+
+
+def test_sighup_before_the_first_line_of_gw_ends_nothing(tmp_path):
+    """As the unit of docs/operations.md starts it."""
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    [command] = re.findall(r"^ExecStart=(.*)$", page, re.MULTILINE)
+    launcher, found, arguments = command.partition(" /opt/gw/bin/gw ")
+    assert (bool(found), arguments) == (True, "serve")
+    process = serve(tmp_path, launcher=launcher.split())
+    lines: list[str] = []
+    reader = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")))
+    deadline = time.monotonic() + 20
+    try:
+        while not ignores_hangups(process.pid):
+            assert time.monotonic() < deadline
+        process.send_signal(signal.SIGHUP)
+        reader.start()
+        while not any('"reloaded"' in line for line in lines):
+            process.send_signal(signal.SIGHUP)
+            assert process.poll() is None, lines
+            assert time.monotonic() < deadline, lines
+            time.sleep(0.005)
+    finally:
+        process.terminate()
+        process.wait(20)
+        reader.join(20)
         process.stderr.close()
     assert process.returncode == 0, lines
 
