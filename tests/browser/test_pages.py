@@ -81,15 +81,15 @@ def test_the_project_switcher_and_the_period_stay_from_page_to_page(used, view):
     page = seen.open("/costs")
     page.get_by_role("button", name="Project: All projects").click()
     page.get_by_role("option", name="Demo").click()
-    page.get_by_role("button", name="7 days").click()
+    page.get_by_role("button", name="7 d", exact=True).click()
     seen.settle()
-    page.wait_for_url(f"{used.url}/costs?project=demo&period=week")
-    answer = used.ask("/v1/costs?project=demo&period=week")
+    page.wait_for_url(f"{used.url}/costs?project=demo&period=7d")
+    answer = used.ask("/v1/costs?project=demo&period=7d")
     assert float(seen.stat("Spend").lstrip("$")) == pytest.approx(answer["total"], rel=0.05)
     page.get_by_role("link", name="Latency", exact=True).click()
     page.locator("main h1", has_text="Latency").wait_for()
-    page.wait_for_url(f"{used.url}/latency?project=demo&period=week")
-    assert seen.asked[-1] == "/api/pages/latency?period=week&project=demo"
+    page.wait_for_url(f"{used.url}/latency?project=demo&period=7d")
+    assert seen.asked[-1] == "/api/pages/latency?period=7d&project=demo"
 
 
 def test_turns_and_their_waterfall(used, view):
@@ -134,7 +134,7 @@ def test_costs_by_every_split_and_export(used, view):
     seen = view(used)
     page = seen.open("/costs")
     answer = used.ask("/v1/costs")
-    assert page.locator("tr", has_text="sim/tone").last.locator("td").nth(3).inner_text() == str(answer["by_model"]["sim/tone"]["requests"])
+    assert page.locator("tr", has_text="sim/tone").last.locator("td").nth(4).inner_text() == str(answer["by_model"]["sim/tone"]["requests"])
     for split in ("Provider", "Project", "Modality"):
         page.get_by_role("group", name="Split by").get_by_role("button", name=split).click()
         page.get_by_role("heading", name=f"By {split.lower()}").wait_for()
@@ -209,3 +209,44 @@ def test_a_page_says_when_the_gateway_is_gone(used, view):
     page.unroute("**/api/overview*")
     page.get_by_role("button", name="Try again").click()
     page.locator('[data-stat="Requests"]').wait_for()
+
+
+def test_the_period_is_chosen_once_for_all_pages_and_compared(used, view):
+    seen = view(used)
+    page = seen.open("/")
+    page.get_by_role("group", name="Period").get_by_role("button", name="1 h", exact=True).click()
+    page.wait_for_url(f"{used.url}/?period=1h")
+    seen.settle()
+    answer = used.ask("/api/overview?period=1h")["compared"]
+    assert seen.stat("Requests") == str(answer["current"]["requests"]) != "0"
+    assert "the last hour, compared with the hour before" in page.locator("main").inner_text().lower()
+    page.get_by_role("button", name="Custom").click()
+    form = page.get_by_role("form", name="Custom period")
+    form.get_by_label("From (UTC)").fill("2020-01-01T00:00:00")
+    form.get_by_label("To, empty = now").fill("2020-01-02T00:00:00")
+    form.get_by_role("button", name="Show").click()
+    page.wait_for_url("**/?from=2020-01-01T00%3A00%3A00.000Z&to=2020-01-02T00%3A00%3A00.000Z")
+    seen.settle()
+    assert seen.stat("Requests") == "0"
+    page.get_by_role("link", name="Logs", exact=True).click()
+    page.get_by_text("No requests match").wait_for()
+    assert "from=2020" in seen.asked[-1], "the log is of the same period"
+    page.get_by_role("button", name="Any time").click()
+    page.locator("tr[data-id]").first.wait_for()
+
+
+def test_times_in_utc_or_of_the_reader(used, view):
+    seen = view(used, timezone_id="Asia/Kolkata")
+    page = seen.open("/logs")
+    first = page.locator("tr[data-id] a.line").first
+    utc = first.inner_text()
+    page.get_by_role("button", name="Times: UTC").click()
+    seen.settle()
+    local = first.inner_text()
+    hour, minute, second = (int(part) for part in utc[-8:].split(":"))
+    later = (hour * 60 + minute + 330) % 1_440
+    assert local[-8:] == f"{later // 60:02}:{later % 60:02}:{second:02}"
+    assert "Times are local time" in page.locator("main").inner_text()
+    page.reload()
+    seen.settle()
+    assert first.inner_text() == local

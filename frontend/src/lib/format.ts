@@ -1,4 +1,4 @@
-// Format numbers and times for people. Times are UTC, as days, budgets and rollups are.
+// Format numbers and times for people. Times are UTC, as days and budgets are, or local if the reader wants (`zone.svelte.ts`).
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
@@ -32,15 +32,30 @@ export function percent(share: number | null | undefined, digits = 1): string {
 
 const two = (value: number): string => String(value).padStart(2, "0");
 
-export function clock(seconds: number): string {
+let local = false;
+/** Show times in the browser's time zone from now on, or in UTC. */
+export function useLocalTime(on: boolean): void {
+  local = on;
+}
+export const zoneName = (): string => (local ? "local time" : "UTC");
+export const localTime = (): boolean => local;
+
+/** The time in the zone in use, as if it were UTC. */
+const shifted = (seconds: number): Date => {
   const at = new Date(seconds * 1_000);
+  return local ? new Date(at.getTime() - at.getTimezoneOffset() * 60_000) : at;
+};
+
+export function clock(seconds: number): string {
+  const at = shifted(seconds);
   return `${two(at.getUTCHours())}:${two(at.getUTCMinutes())}:${two(at.getUTCSeconds())}`;
 }
 
 export function day(seconds: number): string {
-  const at = new Date(seconds * 1_000);
-  return `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())}`;
+  return dayOf(shifted(seconds));
 }
+
+const dayOf = (at: Date): string => `${at.getUTCFullYear()}-${two(at.getUTCMonth() + 1)}-${two(at.getUTCDate())}`;
 
 export function moment(seconds: number): string {
   return `${day(seconds)} ${clock(seconds)}`;
@@ -51,7 +66,7 @@ export type Grain = "second" | "minute" | "hour" | "day";
 
 /** Format the start of a point: its day, with the time of day unless the points are days. */
 export function bucket(seconds: number, grain: Grain): string {
-  if (grain === "day") return day(seconds).slice(5);
+  if (grain === "day") return dayOf(new Date(seconds * 1_000)).slice(5); // points of days are UTC days
   return `${day(seconds).slice(5)} ${clock(seconds).slice(0, grain === "second" ? 8 : 5)}`;
 }
 
@@ -84,4 +99,13 @@ export function units(input: number, output: number, unit: string): string {
 
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
+}
+
+/** A change from one figure to another: in percent, and whether it is good news; a small one is neither. */
+export function change(now: number | null | undefined, before: number | null | undefined, lessIsBetter: boolean | null = null) {
+  if (!now || !before) return {};
+  const by = now / before - 1;
+  const text = Math.abs(by) < 0.005 ? "±0 %" : `${by > 0 ? "+" : "−"}${Math.abs(by * 100).toFixed(by > 9.99 ? 0 : Math.abs(by) < 0.1 ? 1 : 0)} %`;
+  const tone: "good" | "bad" | "soft" = lessIsBetter === null || Math.abs(by) < 0.05 ? "soft" : by < 0 === lessIsBetter ? "good" : "bad";
+  return { change: text, tone };
 }

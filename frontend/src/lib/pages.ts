@@ -6,15 +6,16 @@ export interface Page {
   name: string;
   icon: string;
   group: "watch" | "manage" | "more";
-  scoped: "both" | "project" | "period" | "none";
+  /** What the header offers; `times`: a project and a period, without which all times are shown. */
+  scoped: "both" | "project" | "period" | "times" | "none";
   load: () => Promise<{ default: Component }>;
 }
 
 export const PAGES: readonly Page[] = [
-  { path: "/", name: "Overview", icon: "home", group: "watch", scoped: "project", load: () => import("../pages/Overview.svelte") },
+  { path: "/", name: "Overview", icon: "home", group: "watch", scoped: "both", load: () => import("../pages/Overview.svelte") },
   { path: "/live", name: "Live", icon: "live", group: "watch", scoped: "project", load: () => import("../pages/Live.svelte") },
   { path: "/turns", name: "Turns", icon: "turns", group: "watch", scoped: "project", load: () => import("../pages/Turns.svelte") },
-  { path: "/logs", name: "Logs", icon: "logs", group: "watch", scoped: "project", load: () => import("../pages/Logs.svelte") },
+  { path: "/logs", name: "Logs", icon: "logs", group: "watch", scoped: "times", load: () => import("../pages/Logs.svelte") },
   { path: "/latency", name: "Latency", icon: "latency", group: "watch", scoped: "both", load: () => import("../pages/Latency.svelte") },
   { path: "/costs", name: "Costs", icon: "costs", group: "watch", scoped: "both", load: () => import("../pages/Costs.svelte") },
   { path: "/reliability", name: "Reliability", icon: "reliability", group: "watch", scoped: "period", load: () => import("../pages/Reliability.svelte") },
