@@ -9,6 +9,7 @@ const { session } = await import("../src/lib/session.svelte");
 const { scope } = await import("../src/lib/scope.svelte");
 const { csv } = await import("../src/lib/save");
 const { rates } = await import("../src/lib/prices");
+const { matches, sorted } = await import("../src/lib/table.svelte");
 const { asCurl, quoted } = await import("../src/lib/snippets");
 const { PAGES, pageAt } = await import("../src/lib/pages");
 
@@ -112,5 +113,43 @@ describe("curl commands", () => {
     expect(asCurl(record)).toContain('"model":"sim/echo"');
     expect(asCurl(record)).toContain("-H 'X-GW-Session: s'");
     expect(asCurl({ ...record, modality: "stt", endpoint: "/v1/listen" })).toContain("http://gw.test/v1/audio/transcriptions");
+  });
+});
+
+describe("tables", () => {
+  const rows = [
+    { id: "b2", cost: 3, tags: ["night"] },
+    { id: "b10", cost: null, tags: [] },
+    { id: "a", cost: 20, tags: ["day", "Shop"] },
+  ];
+  const values = { id: (row: (typeof rows)[number]) => row.id, cost: (row: (typeof rows)[number]) => row.cost };
+  const order = (by: string): string[] => sorted(rows, values, by).map((row) => row.id);
+
+  test("are in the order of a column, rows without a value last", () => {
+    expect(order("cost")).toEqual(["b2", "a", "b10"]);
+    expect(order("-cost")).toEqual(["a", "b2", "b10"]);
+    expect(order("id")).toEqual(["a", "b2", "b10"]);
+    expect(order("-id")).toEqual(["b10", "b2", "a"]);
+    expect(order("unknown")).toEqual(["b2", "b10", "a"]);
+  });
+
+  test("are found by words of their texts and numbers", () => {
+    expect(rows.filter((row) => matches(row, "SHOP 20")).map((row) => row.id)).toEqual(["a"]);
+    expect(rows.filter((row) => matches(row, "")).length).toBe(3);
+    expect(rows.filter((row) => matches(row, "tags")).length).toBe(0);
+  });
+});
+
+describe("times", () => {
+  test("are UTC, or local when the reader wants", async () => {
+    const { bucket, clock, useLocalTime, zoneName } = await import("../src/lib/format");
+    const at = 1_769_851_800;
+    const offset = -new Date(at * 1_000).getTimezoneOffset() * 60;
+    const utc = clock(at);
+    useLocalTime(true);
+    expect([clock(at - offset), zoneName()]).toEqual([utc, "local time"]);
+    expect(bucket(at, "day")).toBe("01-31");
+    useLocalTime(false);
+    expect([clock(at), zoneName()]).toEqual(["09:30:00", "UTC"]);
   });
 });

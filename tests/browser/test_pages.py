@@ -250,3 +250,48 @@ def test_times_in_utc_or_of_the_reader(used, view):
     page.reload()
     seen.settle()
     assert first.inner_text() == local
+
+
+def test_tables_are_filtered_and_sorted_and_the_view_is_saved(used, view):
+    seen = view(used)
+    page = seen.open("/models")
+    names = page.locator("tr[data-id]")
+    every = names.evaluate_all("rows => rows.map(row => row.dataset.id)")
+    page.get_by_role("button", name="Model", exact=True).click()
+    page.wait_for_url("**/models?sort=Model")
+    shown = names.evaluate_all("rows => rows.map(row => row.dataset.id)")
+    assert sorted(every) == sorted(shown) == shown or [one.split()[0] for one in shown] == sorted(one.split()[0] for one in shown)
+    page.get_by_role("button", name="Model", exact=True).click()
+    assert names.evaluate_all("rows => rows.map(row => row.dataset.id)")[0].split()[0] == max(one.split()[0] for one in every)
+    assert page.locator("th[aria-sort=descending]").count() == 1
+
+    page = seen.open("/providers")
+    page.get_by_label("Find in Providers").fill("flak")
+    page.wait_for_url("**/providers?find=flak")
+    assert names.evaluate_all("rows => rows.map(row => row.dataset.id)") == [
+        one["provider_id"] for one in used.ask("/api/pages/providers")["providers"] if "flak" in one["provider_id"]
+    ]
+    page.get_by_role("button", name="Views").click()
+    page.get_by_label("Name of the view").fill("flaky ones")
+    page.get_by_role("button", name="Save this view").click()
+    page.get_by_role("link", name="Providers", exact=True).click()
+    page.wait_for_url(f"{used.url}/providers")
+    page.reload()
+    seen.settle()
+    page.get_by_role("button", name="Views (1)").click()
+    page.get_by_role("link", name="flaky ones").click()
+    page.wait_for_url("**/providers?find=flak")
+    assert page.get_by_label("Find in Providers").input_value() == "flak"
+    page.get_by_role("button", name="Views (1)").click()
+    page.get_by_role("button", name="Delete the view flaky ones").click()
+    page.keyboard.press("Escape")
+    assert page.get_by_role("button", name="Views", exact=True).is_visible()
+
+
+def test_the_table_of_costs_is_sorted_by_what_it_shows(used, view):
+    seen = view(used)
+    page = seen.open("/costs?sort=requests")
+    counts = page.locator("tbody tr").locator("td:nth-child(5)").all_inner_texts()
+    numbers = [int(text) for text in counts if text.isdigit()]
+    assert len(numbers) > 2
+    assert numbers == sorted(numbers)
