@@ -31,7 +31,7 @@
         ├── ProviderFailed          5xx, 408, quota
         ├── ProviderRefused         content filter or model refusal before any content
         ├── KeyDecryptError         the stored key cannot be decrypted
-        ├── UpstreamProtocolError   malformed or empty answer
+        ├── UpstreamProtocolError   malformed or empty answer (EmptyAnswer: complete, without content)
         ├── UpstreamCut             connection ended in the middle of an answer
         ├── UpstreamSlow            the first or next event came too late
         ├── PluginMissing (ModuleNotFoundError)     the engine is not installed here
@@ -385,6 +385,15 @@ class KeyDecryptError(ProviderError, status=500, code="key_undecryptable", outco
 
 class UpstreamProtocolError(ProviderError, outcome="malformed"):
     """A malformed or empty answer."""
+
+
+class EmptyAnswer(UpstreamProtocolError, outcome="malformed"):
+    """An answer that is complete and has no content. Another candidate may have some.
+
+    A caller can bring it about (stop sequences, a text without words), so it says nothing about the candidate's health.
+    """
+
+    detail: str = "empty answer"
 
 
 class UpstreamCut(ProviderError, outcome="cut"):

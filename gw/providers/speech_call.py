@@ -162,8 +162,6 @@ class SpeechAudio:
     async def receive(self) -> list[SpeakEvent]:
         data = await self._response.receive_some()
         if not data:
-            if self._empty:
-                raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
             return [SpeakEnd(usage=self._usage())]
         if self._empty and self.format.encoding == "wav" and (info := wav.parse(data)) is not None:
             self.format = info.format

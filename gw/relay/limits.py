@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Collection, Mapping
 from gw.config.settings import BreakerSettings
 from gw.errors import (
     CandidateSkipped,
+    EmptyAnswer,
     OutOfDescriptors,
     PluginMissing,
     ProviderError,
@@ -34,6 +35,7 @@ from gw.relay.places import Places
 _LONGEST_RETRY_AFTER_S = 120.0
 """Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
 _MOST_MODELS = 1_000  # of a provider: callers may name models that are not listed
+_SAYS_NOTHING_OF_HEALTH = (EmptyAnswer, StaleConnection, PluginMissing, OutOfDescriptors)
 
 
 class ProviderGate:
@@ -145,7 +147,7 @@ class Gate:
             self.shared.places.hand_over()
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
-        if (error is None and not answered) or isinstance(error, (StaleConnection, PluginMissing, OutOfDescriptors)):
+        if (error is None and not answered) or isinstance(error, _SAYS_NOTHING_OF_HEALTH):
             own.abandoned()
             shared.abandoned()
         elif error is None or _is_alive(error):

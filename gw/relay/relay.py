@@ -238,7 +238,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         self._connection: ConnectionAhead | None = None
 
     async def first_content(self, stream: SpeakStream, provider: str) -> list[SpeakEvent]:
-        events = await usage_counters.first_audio(stream, provider)
+        events = await usage_counters.first_audio(stream, provider, self._request.text)
         if self._goes_on and not transcoding.continues(stream.format, self._request.format):
             detail = "audio in another format than what was sent before"
             raise UpstreamProtocolError(provider=provider, detail=detail)

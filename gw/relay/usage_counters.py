@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
+from gw.errors import EmptyAnswer, ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.policy.turn_texts import MAX_TEXT
 from gw.providers.spec import ChatStream, SpeakStream
 from gw.relay.speech_progress import SpeechProgress, SpokenText
@@ -81,7 +81,7 @@ def _is_content(event: ChatEvent, provider: str) -> bool:
         case StreamError():
             raise _failed(provider, event)
         case ChatEnd():
-            raise UpstreamProtocolError(provider=provider, detail="empty answer")
+            raise EmptyAnswer(provider=provider)
         case UsageReport():
             return False
 
@@ -100,7 +100,8 @@ def _failed(provider: str, event: StreamError) -> ProviderFailed:
     )
 
 
-async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:
+async def first_audio(stream: SpeakStream, provider: str, text: str) -> list[SpeakEvent]:
+    """Return the events up to the first audio. Raises EmptyAnswer if a `text` without a word has none."""
     seen: list[SpeakEvent] = []
     while True:
         events = await stream.receive()
@@ -108,8 +109,10 @@ async def first_audio(stream: SpeakStream, provider: str) -> list[SpeakEvent]:
         for event in events:
             if isinstance(event, AudioChunk) and event.data:
                 return seen
-            if isinstance(event, SpeakEnd):
+            if isinstance(event, SpeakEnd) and any(map(str.isalnum, text)):
                 raise UpstreamProtocolError(provider=provider, detail="empty answer")
+            if isinstance(event, SpeakEnd):
+                raise EmptyAnswer(provider=provider)
 
 
 class ChatCounter:

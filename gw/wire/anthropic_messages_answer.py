@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import UpstreamCut, UpstreamProtocolError
+from gw.errors import EmptyAnswer, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, ChatEvent, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
 from gw.wire import billing, sse
@@ -238,7 +238,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
 
     def _stop(self, events: list[ChatEvent]) -> None:
         if not self._has_content:
-            raise self._malformed("empty answer")
+            raise EmptyAnswer(provider=self._provider) if self._finished else self._malformed("empty answer")
         self._ended = True
         events.append(_END)
 
@@ -258,7 +258,7 @@ def decode_message(body: bytes, provider: str, *, keep_raw: bool = False) -> Com
     reason = answer.stop_reason or "end_turn"
     has_content = text or calls or any(block.thinking for block in blocks)
     if not has_content and _finish(reason) not in ENDED_BY:
-        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+        raise EmptyAnswer(provider=provider)
     return Completion(
         text=text, refusal=_refusal(reason, answer.stop_details), tool_calls=calls, finish_reason=_finish(reason),
         usage=_usage(None, answer.usage), raw=body if keep_raw else None,

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, EmptyAnswer, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import Usage
@@ -323,7 +323,7 @@ class OllamaDecoder(StreamDecoder[ChatEvent]):
         events += with_raw(common, raw) if self._keep_raw else common
         if line.done:
             if not self._has_content:
-                raise self._malformed("empty answer")
+                raise EmptyAnswer(provider=self._provider)
             self._ended = True
             events.append(_END)
 
@@ -356,7 +356,7 @@ def decode_answer(body: bytes, provider: str, *, keep_raw: bool = False) -> Comp
     message = answer.message or _Message()
     reason = answer.finish_reason(bool(calls))
     if not (message.content or calls or message.thinking) and reason != "length":
-        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+        raise EmptyAnswer(provider=provider)
     return Completion(
         text=message.content or "", tool_calls=calls, finish_reason=reason, usage=answer.usage(),
         raw=body if keep_raw else None,

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from gw.errors import ClientProtocolError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError, EmptyAnswer, UpstreamCut, UpstreamProtocolError
 from gw.types import llm
 from gw.types.llm import ChatEnd, ChatEvent, ChatRequest, Completion, Delta, StreamError, ToolCallPiece, UsageReport
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
@@ -335,7 +335,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         if usage is not None:
             events.append(UsageReport(usage=usage))
         if not self._has_content:
-            raise self._malformed("empty answer")
+            raise EmptyAnswer(provider=self._provider) if self._finished else self._malformed("empty answer")
         self._ended = True
         events.append(_END)
 
@@ -404,7 +404,7 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     reasoning = message.reasoning or message.reasoning_content
     has_content = text or refusal or calls or reasoning or message.audio is not None
     if not has_content and choice.finish_reason not in ENDED_BY:
-        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+        raise EmptyAnswer(provider=provider)
     addons = _RAN_TOOLS if message.executed_tools else ()
     return Completion(
         text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from gw.errors import UpstreamProtocolError
+from gw.errors import EmptyAnswer
 from gw.types.llm import (
     REFUSED,
     ChatEnd,
@@ -198,7 +198,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
     def _last(self, response: _Response) -> list[Delta | UsageReport]:
         finish = _finish(response, called=self._called)
         if not self._has_content and finish not in ENDED_BY:
-            raise self._malformed("empty answer")
+            raise EmptyAnswer(provider=self._provider)
         usage = _usage(response)
         last: list[Delta | UsageReport] = [Delta(finish_reason=finish)]
         return last if usage is None else [*last, UsageReport(usage=usage)]
@@ -252,7 +252,7 @@ def decode_response(body: bytes, provider: str, *, keep_raw: bool = False) -> Co
     )
     finish = _finish(answer, called=any(item.type == "function_call" for item in items))
     if not (text or refusal or calls) and finish not in ENDED_BY:
-        raise UpstreamProtocolError(provider=provider, detail="empty answer")
+        raise EmptyAnswer(provider=provider)
     return Completion(
         text=text, refusal=refusal, tool_calls=calls, finish_reason=finish, usage=_usage(answer),
         raw=body if keep_raw else None,

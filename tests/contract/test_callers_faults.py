@@ -11,7 +11,17 @@ import trio.testing
 
 from gw.config.settings import BreakerSettings
 from tests.contract import readers, talkers
-from tests.contract.endpoints import CHAT_WHOLE, ENDPOINTS, SPEECH, TRANSCRIPTION, Endpoint
+from tests.contract.endpoints import (
+    CHAT_STREAM,
+    CHAT_WHOLE,
+    ENDPOINTS,
+    RESPONSES_STREAM,
+    RESPONSES_WHOLE,
+    SPEECH,
+    TRANSCRIPTION,
+    Endpoint,
+    speech_body,
+)
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import Plane, hosted, open_plane
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -88,6 +98,33 @@ async def test_an_unknown_model_closes_no_other(tmp_path, autojump_clock):
         assert [(await CHAT_WHOLE.ask(plane, "not-listed")).status for _ in range(TIMES)] == [404] * (TIMES - 1) + [503]
         fakes["openai"].status = 200
         assert (await CHAT_WHOLE.ask(plane, "openai/llm")).status == 200
+
+
+@pytest.mark.parametrize("vendor", ["openai", "groq", "anthropic"])
+async def test_an_answer_without_content(vendor, tmp_path, autojump_clock):
+    """A stop sequence that the first word matches, or the wish for silence, ends an answer before it begins."""
+    async with world(tmp_path) as plane:
+        fake = put(plane)[vendor]
+        for endpoint in (CHAT_WHOLE, CHAT_STREAM, RESPONSES_WHOLE, RESPONSES_STREAM):
+            fake.empty = True
+            for _ in range(TIMES):
+                refused = await endpoint.ask(plane, f"{vendor}/llm")
+                assert (refused.status, b"empty answer" in refused.body) == (502, True), refused.body
+            fake.empty = False
+            answered = await endpoint.ask(plane, f"{vendor}/llm")
+            assert (answered.status, bool(endpoint.content(answered))) == (200, True)
+
+
+async def test_speech_of_a_text_without_a_word(tmp_path, autojump_clock):
+    """It closes nothing if there is no audio; no audio of words is the vendor's fault."""
+    async with world(tmp_path) as plane:
+        fakes = put(plane)
+        for vendor in fakes.values():
+            vendor.empty = True
+        for text, last in (("...", 502), ("one two", 503)):
+            for _ in range(TIMES):
+                reply = await plane.post(SPEECH.path, *speech_body("openai/tts", input=text))
+            assert reply.status == last
 
 
 LIVE = [

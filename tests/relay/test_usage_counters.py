@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.errors import ProviderFailed, ProviderRefused, UpstreamProtocolError
+from gw.errors import EmptyAnswer, ProviderFailed, ProviderRefused, UpstreamProtocolError
 from gw.relay.usage_counters import (
     ChatCounter,
     SpeakCounter,
@@ -75,9 +75,11 @@ async def test_what_is_no_answer(lists, error):
 
 async def test_the_first_audio():
     chunk = AudioChunk(data=b"ab")
-    assert await first_audio(Upstream([AudioChunk(data=b"")], [chunk]), "p") == [AudioChunk(data=b""), chunk]
-    with pytest.raises(UpstreamProtocolError):
-        await first_audio(Upstream([SpeakEnd()]), "p")
+    assert await first_audio(Upstream([AudioChunk(data=b"")], [chunk]), "p", "one") == [AudioChunk(data=b""), chunk]
+    for text, error in (("one", UpstreamProtocolError), ("...", EmptyAnswer)):
+        with pytest.raises(UpstreamProtocolError, match="empty answer") as caught:
+            await first_audio(Upstream([SpeakEnd()]), "p", text)
+        assert type(caught.value) is error
 
 
 def chat_counter(characters=40):
