@@ -1,4 +1,7 @@
-"""axe finds nothing on any page, in both themes, with names that were chosen to break it."""
+"""axe finds nothing on any page, in both themes, wide and narrow, with names that were chosen to break it.
+
+Also: whatever can be clicked is at least 24 CSS pixels wide and high (WCAG 2.2, 2.5.8), except a link within a sentence.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,17 @@ RIGHT_TO_LEFT = "\u202eשלום عالم\u202c"
 EMOJI = "👩‍👩‍👧‍👦🏳️‍🌈 project"
 FOUND = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations.map((one) =>
   `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 160) + " " + node.failureSummary).join(" | ")}`)"""
+
+SMALL = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [role=button], [role=option]")]
+  .filter((one) => one.checkVisibility({visibilityProperty: true}) && !(one.localName === "a" && one.closest("p")))
+  .map((one) => {
+    const label = one.matches("input[type=checkbox], input[type=radio]") ? one.closest("label") : null;
+    const whole = getComputedStyle(one, "::after").position === "absolute" ? one.closest("tr, li") : null;  // covers its row
+    const box = (label ?? whole ?? one).getBoundingClientRect();
+    return {box, text: `${one.outerHTML.slice(0, 120)}: ${box.width.toFixed(1)} x ${box.height.toFixed(1)}`};
+  })
+  .filter(({box}) => box.width > 1 && box.height > 1 && (box.width < 23.99 || box.height < 23.99))
+  .map(({text}) => text)"""
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +56,7 @@ def hostile(fresh):
 def _clean(seen, axe):
     seen.page.evaluate(axe)
     assert seen.page.evaluate(FOUND) == []
+    assert seen.page.evaluate(SMALL) == []
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -52,7 +67,22 @@ def test_no_violation(hostile, view, axe, path, theme):
     assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
     _clean(seen, axe)
     page.set_viewport_size({"width": 360, "height": 800})
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    _clean(seen, axe)
+
+
+def test_a_table_that_scrolls_is_reached_by_the_keyboard(hostile, view):
+    """One whose cells have nothing to focus: without its own place in the tab order, nobody without a mouse could scroll it."""
+    seen = view(hostile, width=360)
+    page = seen.open("/settings")
+    wide = page.locator(".scroll[tabindex='0']").first
+    wide.evaluate("(one) => one.addEventListener('scroll', () => (one.dataset.scrolled = one.scrollLeft))")
+    wide.focus()
+    page.keyboard.press("ArrowRight")
+    page.locator(".scroll[data-scrolled]").wait_for()
+    page.set_viewport_size({"width": 1600, "height": 860})
+    page.locator(".scroll[tabindex='0']").first.wait_for(state="detached")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
