@@ -162,14 +162,14 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
 
 
 def _log_filter(catalog: Catalog, filters: Mapping[str, str | None], now: float) -> LogFilter:
-    """Check filters as the caller wrote them; "" and None match all. Raises RequestError, UnknownProjectError."""
+    """Check filters as the caller wrote them; "" and None match all, but a time is never "". Raises RequestError, UnknownProjectError."""
     values: dict[str, Any] = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
     for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
         if value := values.get(name):
             one_of(name, value, allowed)
-    times = {name: values.pop(name, None) for name in ("period", "since", "until")}
-    if any(times.values()):
-        window = read_period(now, **times).window
+    period, since, until = values.pop("period", None), filters.get("since"), filters.get("until")
+    if period or since is not None or until is not None:
+        window = read_period(now, period=period, since=since, until=until).window
         values |= {"since": window.since, "until": window.until}
     return LogFilter(**values | {"project": project_filter(catalog, values.get("project"))})
 
@@ -202,8 +202,7 @@ async def export(
     **filters: str | None,
 ) -> RowExport:  # fmt: skip
     """Return all records that pass the filters, newest first, as CSV or JSON; `limit` = at most so many."""
-    wanted, kind = _log_filter(catalog, filters, now), checked_format(form)
-    most = None if limit is None else whole_number(limit, "limit", 1, 10**12)
+    wanted, kind, most = _log_filter(catalog, filters, now), checked_format(form), _most(limit)
     encode = partial(_exported, form=kind)
 
     async def read_page(cursor: str | None, rows: int) -> ExportPage:
@@ -216,6 +215,10 @@ async def export(
             return ExportPage(b"", None)  # the last record of the page before was just deleted, like all older ones
 
     return await RowExport(read_page, kind, CSV_COLUMNS, most).start()
+
+
+def _most(limit: str | int | None) -> int | None:
+    return None if limit is None else whole_number(limit, "limit", 1, 10**12)
 
 
 def _exported(records: list[RequestRecord], form: Format, rows: int) -> ExportPage:
@@ -237,13 +240,15 @@ async def audit_page(
 AUDIT_COLUMNS = ("id", "timestamp", "entity_type", "entity_id", "action", "source", "actor", "changes")
 
 
-async def audit_export(store: Reader, form: str, *, before: str | None = None, **filters: str | None) -> RowExport:
-    """Return all entries that pass every filter, newest first, as CSV or JSON. Raises RequestError."""
-    kind = checked_format(form)
+async def audit_export(
+    store: Reader, form: str, *, limit: str | int | None = None, before: str | None = None, **filters: str | None
+) -> RowExport:
+    """Return all entries that pass every filter, newest first, as CSV or JSON; `limit` = at most so many. Raises RequestError."""
+    kind, most = checked_format(form), _most(limit)
 
     async def read_page(cursor: str | None, rows: int) -> ExportPage:
         entries = await audit_page(store, limit=rows, before=cursor or before, **filters)
         text = encoded(kind, AUDIT_COLUMNS, entries, ("timestamp",))
         return ExportPage(text, str(entries[-1].id) if len(entries) == rows else None)
 
-    return await RowExport(read_page, kind, AUDIT_COLUMNS, None).start()
+    return await RowExport(read_page, kind, AUDIT_COLUMNS, most).start()

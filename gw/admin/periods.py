@@ -84,16 +84,16 @@ def read_period(
     allowed: tuple[str, ...] = NAMES,
 ) -> Period:  # fmt: skip
     """Return the period that a caller wants: a name, or two times of which the second may be absent. Raises RequestError."""
-    if not since and not until:
+    if since is None and until is None:
         return _named(one_of("period", "today" if period is None else period, allowed), now)  # type: ignore[arg-type]  # checked
     if period not in (None, "", "custom"):
         raise RequestError(what="period and from exclude each other", param="period")
-    if not since:
+    if since is None:
         raise RequestError(what="from is needed with to", param="from")
-    start, end = moment(since, "from"), moment(until, "to") if until else now
+    start, end = moment(since, "from"), now if until is None else moment(until, "to")
     if not 0 < end - start <= _LONGEST_S or start < 0:
         raise RequestError(what=f"to must be later than from, by at most {_LONGEST_S // DAY_S} days", param="to")
-    return Period(name="custom", since=start, until=end, shift_s=end - start, open=not until)
+    return Period(name="custom", since=start, until=end, shift_s=end - start, open=until is None)
 
 
 def _named(name: PeriodName, now: float) -> Period:

@@ -113,7 +113,7 @@ async def reconcile(request: Request) -> Reconciled:
 
 async def log_page(request: Request) -> Encoded | Reply:
     query = request.query
-    if form := query.pop("format"):
+    if (form := query.pop("format")) is not None:
         return await _log_file(request, form, query)
     return await logs.page(*request.records, **query)
 
@@ -123,15 +123,19 @@ async def log_csv(request: Request) -> Reply:
 
 
 async def _log_file(request: Request, form: str, query: dict[str, Any]) -> Reply:
-    if not any(name == "limit" for name, _ in request.fields):
-        query["limit"] = None  # all of them: the default is that of a page
+    query["limit"] = _wanted_rows(request)
     return _file("requests", form, await logs.export(*request.records, form, **query))
+
+
+def _wanted_rows(request: Request) -> str | None:
+    """Return the `limit` of a file; None = all rows, since the default is that of a page."""
+    return next((value for name, value in request.fields if name == "limit"), None)
 
 
 async def audit_log(request: Request) -> Reply | Sequence[AuditEntry]:
     query = request.query
-    if form := query.pop("format"):
-        del query["limit"]
+    if (form := query.pop("format")) is not None:
+        query["limit"] = _wanted_rows(request)
         return _file("audit-log", form, await logs.audit_export(request.gateway.store, form, **query))
     return await logs.audit_page(request.gateway.store, **query)
 
@@ -176,7 +180,10 @@ def _page(name: str, summary: str, handler: Any, answer: Shape, **fields: Any) -
 
 
 _COST_ROUTE: dict[str, Any] = {"query": (*_ANY_PERIOD, _PROJECT), "answers": (reports.Costs,)}
-_LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord],)}
+_DATED = {"type": "object", "properties": {"timestamp": {"type": "string", "format": "date-time"}}}
+_FILES = (Raw("application/json", {"type": "array", "items": _DATED}), Raw("text/csv", {"type": "string"}))
+"""Shapes of a list as a file."""
+_LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord], *_FILES)}
 _LATENCIES = (dict[str, reports.ModelLatency],)
 
 REPORTS = (
@@ -204,9 +211,9 @@ REPORTS = (
             QueryField("entity_id", _TEXT, "Only the entity with this id."),
             QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
             QueryField("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
-            QueryField("format", {"enum": list(FORMATS)}, "All entries as a file with times in ISO 8601, streamed.", True),
+            _FORMAT,
         ),
-        answers=(list[AuditEntry],), errors=(422, 503),
+        answers=(list[AuditEntry], *_FILES), errors=(422, 503),
     ),
 )  # fmt: skip
 

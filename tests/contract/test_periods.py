@@ -128,8 +128,8 @@ async def test_all_rows_as_csv_and_json_with_iso_times(setup, mock_clock):
     assert {row["turn_id"] for row in records} >= {"=1+1"}
     some = await setup.running.get("/v1/logs?format=json&period=1h&project=desk&limit=3")
     assert len(some.json) == 3
-    for wrong in ("format=xml", "format=csv&before=nothing", "format=csv&limit=0", "format=csv&period=x"):
-        assert (await setup.running.get(f"/v1/logs?{wrong}")).status == 422, wrong
+    for wrong in ("xml", "", "csv&before=nothing", "csv&limit=0", "csv&period=x", "csv&to=", "csv&from=", "json&from=1&to="):
+        assert (await setup.running.get(f"/v1/logs?format={wrong}")).status == 422, wrong
 
 
 async def test_the_audit_log_as_a_file(setup, mock_clock):
@@ -140,3 +140,13 @@ async def test_the_audit_log_as_a_file(setup, mock_clock):
     assert entry["timestamp"] == row["timestamp"]
     assert datetime.fromisoformat(row["timestamp"]).timestamp() == pytest.approx(setup.running.clock.at, abs=1)
     assert json.loads(row["changes"])["name"] == entry["changes"]["name"]
+    assert (await setup.running.ask("POST", "/v1/projects", {**body, "project_id": "bar"})).status == 200
+    assert [one["entity_id"] for one in (await setup.running.get("/v1/audit-log?format=json&limit=1")).json] == ["bar"]
+    assert (await setup.running.get("/v1/audit-log?format=json&limit=x")).status == 422
+
+
+@pytest.mark.parametrize("path", ["/v1/costs", "/v1/latency", "/api/overview", "/api/series", "/api/reliability"])
+async def test_a_time_is_never_empty(path, setup):
+    for query in ("to=", "from=", "from=1&to="):
+        answer = await setup.running.get(f"{path}?{query}")
+        assert (answer.status, answer.json["error"]["param"]) == (422, "from" if query in ("to=", "from=") else "to"), query
