@@ -162,10 +162,10 @@ async def request_detail(store: Reader, record_id: str) -> RequestDetail:
 
 
 def _log_filter(catalog: Catalog, filters: Mapping[str, str | None], now: float) -> LogFilter:
-    """Check filters as the caller wrote them; "" and None match all, but a time is never "". Raises RequestError, UnknownProjectError."""
+    """Check filters as the caller wrote them; None matches all, and so does "" for text. Raises RequestError, UnknownProjectError."""
     values: dict[str, Any] = {_FILTER_FIELDS.get(name, name): value or None for name, value in filters.items()}
     for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
-        if value := values.get(name):
+        if (value := filters.get(name)) is not None:
             one_of(name, value, allowed)
     period, since, until = values.pop("period", None), filters.get("since"), filters.get("until")
     if period or since is not None or until is not None:
