@@ -90,7 +90,7 @@ async def page(
     """Return the newest turns. `before` is the `first_request_id` of the previous page's last turn."""
     count, only = page_size(limit, MAX_TURNS), project_filter(catalog, project)
     try:
-        return await store.read_as(_summaries, queries.newest_turns, count, before or None, only)
+        return await store.read_as(summaries, queries.newest_turns, count, before or None, only)
     except NoSuchRecord:
         raise RequestError(what="before must be the id of a turn's first request", param="before") from None
 
@@ -110,7 +110,7 @@ async def one(
     return from_attributes(TurnDetail, _summary(turn), stages=stages)
 
 
-def _summaries(turns: list[Turn]) -> list[TurnSummary]:
+def summaries(turns: list[Turn]) -> list[TurnSummary]:
     return [_summary(turn) for turn in turns]
 
 

@@ -41,6 +41,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
     "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
     "request": ("gw.cli.request_commands", "Show one request: its outcome, times and cost, and each attempt."),
+    "sessions": ("gw.cli.request_commands", "Show the latest conversations, and what each cost in all."),
     "session": ("gw.cli.request_commands", "Show the requests of one conversation in order, and what it cost in all."),
     "models": ("gw.cli.catalog_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.catalog_commands", "List, test, add, change or delete providers."),

@@ -1,4 +1,4 @@
-"""`gw request` and `gw session`: one request, or all requests of one conversation, step by step."""
+"""`gw request`, `gw session` and `gw sessions`: one request, all requests of one conversation, or the latest conversations."""
 
 from __future__ import annotations
 
@@ -9,9 +9,22 @@ import click
 
 from gw.cli.backend import Backend
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, duration, ms, print_answer, print_json, print_table, timestamp, usd, with_units
-from gw.cli.report_commands import money_of, short_id
+from gw.cli.output import (
+    Cell,
+    aside,
+    duration,
+    money,
+    ms,
+    print_answer,
+    print_json,
+    print_table,
+    timestamp,
+    usd,
+    with_units,
+)
+from gw.cli.report_commands import moment, money_of, short_id
 from gw.cli.resource import from_backend
+from gw.web.control_api import path_with
 
 _ID_CHARACTERS = 32
 _MOST = 1_000
@@ -103,7 +116,8 @@ def session(id_: str, project: str | None, as_json: bool, backend: Backend) -> N
         return
     if len(records) == _MOST:
         aside(f"only the newest {_MOST} requests are shown")
-    for line in _summary(records):
+    whole = backend.read(path_with("/v1/sessions/{}", id_), records=True, project=project)
+    for line in _summary(whole):
         aside(line)
 
 
@@ -113,16 +127,63 @@ def _step(record: Record) -> list[Cell]:
     return [*facts, *times, money_of(record), short_id(record["id"])]
 
 
-def _summary(records: Sequence[Record]) -> Iterator[str]:
-    turns = {record["turn_id"] for record in records if record["turn_id"]}
-    last = records[-1]
-    lasted_s = last["timestamp"] + last["total_latency_ms"] / 1_000 - records[0]["timestamp"]
-    yield f"{len(records)} requests, {len(turns)} turns, {lasted_s:.1f} s"
-    unpriced = sum(record["cost_usd"] is None for record in records)
-    known = usd(sum(record["cost_usd"] or 0 for record in records))
-    yield f"cost {known}" + (f", and {unpriced} requests without a known price" if unpriced else "")
-    if wasted := sum(record["wasted_usd"] or 0 for record in records):
-        yield f"of that, {usd(wasted)} was spent on answers that nobody received"
-    troubles = {name: sum(record["status"] == name for record in records) for name in ("fallback", "error", "cancelled")}
-    if any(troubles.values()):
-        yield ", ".join(f"{count} {name}" for name, count in troubles.items() if count)
+def _summary(session: Record) -> Iterator[str]:
+    yield f"{session['requests']} requests, {session['turns']} turns, {session['length_ms'] / 1_000:.1f} s"
+    if session["first_audio_p50_ms"] is not None:
+        times = (session[f"first_audio_{name}_ms"] for name in ("p50", "p95", "max"))
+        yield "first audio p50 {}, p95 {}, longest {}".format(*map(ms, times))
+    if session["silence_ms"] is not None:
+        yield f"silence {ms(session['silence_ms'])}"
+    unpriced = session["unpriced_requests"]
+    yield f"cost {usd(session['cost_usd'])}" + (f", and {unpriced} requests without a known price" if unpriced else "")
+    if session["wasted_usd"]:
+        yield f"of that, {usd(session['wasted_usd'])} was spent on answers that nobody received"
+    counts = {name: session[f"{name}s"] for name in ("fallback", "error", "interruption")}
+    troubles = [f"{count} {name}{'s' if count > 1 else ''}" for name, count in counts.items() if count]
+    if troubles:
+        yield ", ".join(troubles)
+    if session["is_cut"]:
+        yield "these are the figures of its first 10,000 requests"
+
+
+_ORDERS = {
+    "length": "length_ms", "turns": "turns", "first-audio": "first_audio_p95_ms", "interruptions": "interruptions",
+    "fallbacks": "fallbacks", "errors": "errors", "cost": "cost_usd", "silence": "silence_ms",
+}  # fmt: skip
+
+
+@click.command()
+@click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="At most this many.")
+@click.option("--project", help="Only this project.")
+@click.option("--since", metavar="TIME", help="Begun since this time, as 2026-01-31T09:30 (UTC), or for as long: 15m, 2h, 7d.")
+@click.option("--until", metavar="TIME", help="Begun before this time.")
+@click.option("--trouble", type=click.Choice(["any", "error", "fallback", "interruption"]), help="Only with such a request.")
+@click.option("--search", metavar="TEXT", help="Only ids that begin with this.")
+@click.option("--sort", type=click.Choice([*_ORDERS]), help="The largest first.  [default: the newest first]")
+@from_backend("The sessions as a JSON array.")
+def sessions(
+    limit: int, project: str | None, since: str | None, until: str | None, trouble: str | None, search: str | None,
+    sort: str | None, as_json: bool, backend: Backend,
+) -> None:  # fmt: skip
+    """Show the latest conversations, and what each cost in all.
+
+    audio p50 and p95 are percentiles of the time to the first audio over a conversation's turns.
+
+    \b
+    gw sessions --since 2h --sort first-audio
+    gw sessions --trouble interruption --project shop
+    """
+    times: dict[str, Any] = {"from": since and moment(since), "to": until and moment(until)}
+    order = sort and f"-{_ORDERS[sort]}"
+    rows = backend.read("/v1/sessions", records=True, limit=limit, project=project, trouble=trouble, q=search, sort=order, **times)
+    units = with_units("length", "audio p50", "audio p95")
+    columns = ("time", "project", "turns", *units, "interruptions", "fallbacks", "errors", *with_units("silence", "cost"), "session")
+    optional = ("project", "interruptions", "fallbacks", *with_units("silence"), "turns")
+    print_answer(rows, columns, map(_session_row, rows), as_json=as_json, optional=optional)
+
+
+def _session_row(session: Record) -> list[Cell]:
+    times = [duration(session[name]) for name in ("length_ms", "first_audio_p50_ms", "first_audio_p95_ms")]
+    troubles = [session[name] for name in ("interruptions", "fallbacks", "errors")]
+    facts = [timestamp(session["timestamp"]), session["project"], session["turns"]]
+    return [*facts, *times, *troubles, duration(session["silence_ms"]), money(session["cost_usd"]), session["session_id"]]

@@ -319,6 +319,10 @@ def parts_of(attempts: str) -> list[AttemptRecord]:
     return [attempt for attempt in _attempts.decode(attempts) if attempt.pricing_source]
 
 
+def heard_speech(stored: object) -> tuple[HeardSpeech, ...]:
+    return () if stored is None else _heard_speech.decode(str(stored))
+
+
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
     usage: dict[str, object] = {name: fields.pop(name) for name in COUNTERS}
@@ -330,7 +334,6 @@ def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     measured = fields.pop("measured")
     fields["measured"] = None if measured is None else _usage.decode(str(measured))
     fields["attempts"] = _attempts.decode(str(fields["attempts"]))
-    heard = fields.pop("heard")
-    fields["heard"] = () if heard is None else _heard_speech.decode(str(heard))
+    fields["heard"] = heard_speech(fields.pop("heard"))
     fields["stream"] = bool(fields["stream"])
     return msgspec.convert(fields, RequestRecord)

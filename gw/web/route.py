@@ -195,11 +195,12 @@ PATH_PARAMETERS = {
     "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
     "response_id": "The response's id.",
+    "session_id": "The session's id: the one the app sent, else the one the gateway assigned.",
     "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
     "modality": "`stt`, `llm` or `tts`.",
 }
 """Descriptions of the parameters that paths have."""
-DEEP = frozenset(("model_id", "turn_id"))  # path parameters that may contain slashes
+DEEP = frozenset(("model_id", "session_id", "turn_id"))  # path parameters that may contain slashes
 
 
 class RouteTable:

@@ -7,6 +7,7 @@ from gw.web.route import RouteTable
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
 from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
+from gw.web.routes_sessions import SESSIONS
 from gw.web.routes_state import STATE
 
-TABLE = RouteTable((*STATE, *ENTITIES, *REPORTS, *DASHBOARD, *login.ROUTES, *CHARTS, RECONCILE, *DATA_PLANE))
+TABLE = RouteTable((*STATE, *ENTITIES, *REPORTS, *SESSIONS, *DASHBOARD, *login.ROUTES, *CHARTS, RECONCILE, *DATA_PLANE))

@@ -30,7 +30,7 @@ _TEXT = {"type": "string"}
 _DASHBOARD_LATENCY_PERIODS = ("today", "week", *ROLLING)
 
 
-def _limit(most: int, default: int, description: str) -> QueryField:
+def limit_field(most: int, default: int, description: str) -> QueryField:
     return QueryField("limit", {"type": "integer", "minimum": 1, "maximum": most, "default": default}, description)
 
 
@@ -54,11 +54,12 @@ def _split(default: str) -> QueryField:
 
 _ANY_PERIOD, _PERIOD = _period(*NAMES), _period(*BOUNDED)
 _STEP = QueryField("step", {"enum": list(STEPS)}, "Seconds between two points; absent = what suits the period.")
-_PROJECT = QueryField("project", _TEXT, "Only this project.")
+PROJECT = QueryField("project", _TEXT, "Only this project.")
 _MODEL = QueryField("model", _TEXT, "Only this model id.")
+TIMES = (QueryField("period", {"enum": list(NAMES)}, "Only this period, as in the reports; absent = all records."), *_BETWEEN)
 _LOG_FILTERS = (
     QueryField("modality", {"enum": list(MODALITIES)}, "Only this modality."),
-    _PROJECT,
+    PROJECT,
     QueryField("status", {"enum": list(logs.STATUSES)}, "Only this status."),
     _MODEL,
     QueryField("provider", _TEXT, "Only this provider id."),
@@ -67,15 +68,14 @@ _LOG_FILTERS = (
     QueryField("turn", _TEXT, "Only this turn id."),
     QueryField("q", _TEXT, "Only ids that begin with this; if there are none, those that end with it."),
     QueryField("before", _TEXT, "The id of the last record of the previous page."),
-    QueryField("period", {"enum": list(NAMES)}, "Only this period, as in the reports; absent = all records."),
-    *_BETWEEN,
+    *TIMES,
 )
-_FORMAT = QueryField(
+FORMAT = QueryField(
     "format", {"enum": list(FORMATS)}, "All records as a file with times in ISO 8601, streamed; `limit` = at most so many.",
     makes_file=True,
 )
 _NEWEST_RECORDS = "How many records, newest first."
-_LOG_QUERY = (_limit(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS, _FORMAT)
+_LOG_QUERY = (limit_field(logs.MAX_RECORDS, logs.DEFAULT_RECORDS, _NEWEST_RECORDS), *_LOG_FILTERS, FORMAT)
 _EXPORT_LIMIT = QueryField("limit", {"type": "integer", "minimum": 1}, "At most so many records; absent = all.")
 
 
@@ -123,11 +123,11 @@ async def log_csv(request: Request) -> Reply:
 
 
 async def _log_file(request: Request, form: str, query: dict[str, Any]) -> Reply:
-    query["limit"] = _wanted_rows(request)
-    return _file("requests", form, await logs.export(*request.records, form, **query))
+    query["limit"] = wanted_rows(request)
+    return as_file("requests", form, await logs.export(*request.records, form, **query))
 
 
-def _wanted_rows(request: Request) -> str | None:
+def wanted_rows(request: Request) -> str | None:
     """Return the `limit` of a file; None = all rows, since the default is that of a page."""
     return next((value for name, value in request.fields if name == "limit"), None)
 
@@ -135,12 +135,12 @@ def _wanted_rows(request: Request) -> str | None:
 async def audit_log(request: Request) -> Reply | Sequence[AuditEntry]:
     query = request.query
     if (form := query.pop("format")) is not None:
-        query["limit"] = _wanted_rows(request)
-        return _file("audit-log", form, await logs.audit_export(request.gateway.store, form, **query))
+        query["limit"] = wanted_rows(request)
+        return as_file("audit-log", form, await logs.audit_export(request.gateway.store, form, **query))
     return await logs.audit_page(request.gateway.store, **query)
 
 
-def _file(name: str, form: str, body: RowExport) -> Reply:
+def as_file(name: str, form: str, body: RowExport) -> Reply:
     kind = b"application/json" if form == "json" else b"text/csv; charset=utf-8; header=present"
     disposition = f'attachment; filename="{name}.{form}"'.encode()
     return Reply(body, kind, [(b"content-disposition", disposition), NOT_CACHED])
@@ -179,11 +179,11 @@ def _page(name: str, summary: str, handler: Any, answer: Shape, **fields: Any) -
     return _dashboard(f"/api/pages/{name}", f"page_{name}", summary, handler, answers=(answer,), **fields)
 
 
-_COST_ROUTE: dict[str, Any] = {"query": (*_ANY_PERIOD, _PROJECT), "answers": (reports.Costs,)}
+_COST_ROUTE: dict[str, Any] = {"query": (*_ANY_PERIOD, PROJECT), "answers": (reports.Costs,)}
 _DATED = {"type": "object", "properties": {"timestamp": {"type": "string", "format": "date-time"}}}
-_FILES = (Raw("application/json", {"type": "array", "items": _DATED}), Raw("text/csv", {"type": "string"}))
+FILES = (Raw("application/json", {"type": "array", "items": _DATED}), Raw("text/csv", {"type": "string"}))
 """Shapes of a list as a file."""
-_LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord], *_FILES)}
+_LOG_ROUTE: dict[str, Any] = {"query": _LOG_QUERY, "answers": (list[logs.LogRecord], *FILES)}
 _LATENCIES = (dict[str, reports.ModelLatency],)
 
 REPORTS = (
@@ -193,7 +193,7 @@ REPORTS = (
     ),
     _report(
         "/v1/latency", "latency", "Time to first byte and total time per model id; `{}` without requests.",
-        lambda r: reports.latency(*r.records, **r.query), query=(*_PERIOD, _PROJECT), answers=_LATENCIES,
+        lambda r: reports.latency(*r.records, **r.query), query=(*_PERIOD, PROJECT), answers=_LATENCIES,
     ),
     _report("/v1/logs", "logs", "Log records, newest first.", log_page, **_LOG_ROUTE),
     Route(
@@ -206,14 +206,14 @@ REPORTS = (
         "GET", "/v1/audit-log", "audit_log", "Changes made through the API, newest first.",
         audit_log, tag="Reports",
         query=(
-            _limit(logs.MAX_ENTRIES, logs.DEFAULT_ENTRIES, "How many entries."),
+            limit_field(logs.MAX_ENTRIES, logs.DEFAULT_ENTRIES, "How many entries."),
             QueryField("entity_type", {"enum": list(get_args(EntityType))}, "Only this kind of entity."),
             QueryField("entity_id", _TEXT, "Only the entity with this id."),
             QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
             QueryField("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
-            _FORMAT,
+            FORMAT,
         ),
-        answers=(list[AuditEntry], *_FILES), errors=(422, 503),
+        answers=(list[AuditEntry], *FILES), errors=(422, 503),
     ),
 )  # fmt: skip
 
@@ -228,7 +228,7 @@ DASHBOARD = (
     _chart(
         "/api/latency", "dashboard_latency", "As `/v1/latency`.",
         lambda r: reports.latency(*r.records, **r.query, allowed=_DASHBOARD_LATENCY_PERIODS),
-        query=(*_period(*_DASHBOARD_LATENCY_PERIODS), _PROJECT), answers=_LATENCIES,
+        query=(*_period(*_DASHBOARD_LATENCY_PERIODS), PROJECT), answers=_LATENCIES,
     ),
     _chart("/api/logs", "dashboard_logs", "As `/v1/logs`.", log_page, **_LOG_ROUTE),
     _dashboard(
@@ -251,7 +251,7 @@ CHARTS = (
         lambda r: overview.overview(
             *r.records, **r.query, spent=r.gateway.ledger.spent, active=r.gateway.relay.in_flight.requests
         ),
-        query=(*_PERIOD, _PROJECT), answers=(overview.Overview,),
+        query=(*_PERIOD, PROJECT), answers=(overview.Overview,),
     ),
     _chart(
         "/api/series", "series",
@@ -259,18 +259,18 @@ CHARTS = (
         lambda r: reports.series(*r.records, **r.query),
         query=(
             QueryField("metric", {"enum": list(reports.METRICS), "default": "requests"}, "What is drawn."),
-            *_PERIOD, _STEP, _split("none"), _PROJECT, _MODEL,
+            *_PERIOD, _STEP, _split("none"), PROJECT, _MODEL,
         ),
         answers=(reports.CountSeries, reports.TimeSeries),
     ),
     _chart(
         "/api/histogram", "histogram", "Distribution of one model's times; `model` is needed.",
-        lambda r: reports.histogram(*r.records, **r.query), query=(_MODEL, *_PERIOD, _PROJECT),
+        lambda r: reports.histogram(*r.records, **r.query), query=(_MODEL, *_PERIOD, PROJECT),
         answers=(reports.ModelHistogram,),
     ),
     _chart(
         "/api/forecast", "forecast", "Forecast of the UTC month's cost, per project and in total, with the budgets.",
-        lambda r: forecast.forecast(*r.records, **r.query), query=(_PROJECT,), answers=(forecast.Forecast,),
+        lambda r: forecast.forecast(*r.records, **r.query), query=(PROJECT,), answers=(forecast.Forecast,),
         notes="Each coming day is expected to cost the mean of the same weekdays of the last four weeks.",
     ),
     _dashboard(
@@ -284,8 +284,8 @@ CHARTS = (
         "/api/turns", "turns", "The newest turns of conversations.",
         lambda r: turn_reports.page(r.gateway.store, r.catalog, **r.query),
         query=(
-            _limit(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns, newest first."),
-            _PROJECT,
+            limit_field(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns, newest first."),
+            PROJECT,
             QueryField("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
         ),
         answers=(list[turn_reports.TurnSummary],),
@@ -293,7 +293,7 @@ CHARTS = (
     _dashboard(
         "/api/turns/{turn_id}", "turn", "One turn: its requests and their attempts on one time line.",
         lambda r: turn_reports.one(r.gateway.store, r.catalog, r.name, **r.query),
-        lag_s=READ_LAG_S, query=(_PROJECT, QueryField("session", _TEXT, "The session, if several use the turn id.")),
+        lag_s=READ_LAG_S, query=(PROJECT, QueryField("session", _TEXT, "The session, if several use the turn id.")),
         answers=(turn_reports.TurnDetail,), errors=(404, 503),
         notes="Where several sessions use the id, the one that used it last.",
     ),
@@ -322,7 +322,7 @@ CHARTS = (
     _page(
         "costs", "Costs in groups and over time, and the forecast of the month.",
         lambda r: pages.costs(*r.records, **r.query), pages.CostsPage,
-        lag_s=READ_LAG_S, query=(*_PERIOD, _STEP, _split("model"), _PROJECT), errors=_ERRORS,
+        lag_s=READ_LAG_S, query=(*_PERIOD, _STEP, _split("model"), PROJECT), errors=_ERRORS,
     ),
     _page(
         "latency", "Percentiles of every model, and lines and histograms of one or two.", latency_page, pages.LatencyPage,
@@ -331,7 +331,7 @@ CHARTS = (
             QueryField("metric", {"enum": list(reports.TIMES), "default": "ttfb"}, "What is drawn."),
             *_PERIOD,
             _STEP,
-            _PROJECT,
+            PROJECT,
             QueryField("model", _TEXT, "The model to draw; absent = the one with the most requests."),
             QueryField("other", _TEXT, "A second model, for comparison."),
         ),

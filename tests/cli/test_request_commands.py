@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 
 import pytest
 
@@ -24,9 +25,19 @@ RECORD = {
 DETAIL = RECORD | {"endpoint": "/v1/chat/completions", "requested_model": "openai/x", "usage": {"source": "vendor"}}
 
 
+SESSION = {
+    "session_id": "call-1", "project": "shop", "first_request_id": "0" * 32, "timestamp": 1_749_999_990.0, "length_ms": 14_750.0,
+    "turns": 2, "requests": 2, "first_audio_p50_ms": 450.0, "first_audio_p95_ms": 2_150.0, "first_audio_max_ms": 2_150.0,
+    "interruptions": 0, "fallbacks": 1, "errors": 0, "silence_ms": None, "cost_usd": 0.00042, "wasted_usd": 0.0001,
+    "unpriced_requests": 1, "is_cut": False,
+}  # fmt: skip
+
+
 @pytest.fixture
 def gw(gateway, run):
     gateway.replies |= {f"GET /v1/requests/{ID}": json_reply(DETAIL), "GET /v1/logs": json_reply([RECORD])}
+    whole = SESSION | {"conversation": [], "others": []}
+    gateway.replies |= {"GET /v1/sessions/call-1": json_reply(whole), "GET /v1/sessions": json_reply([SESSION])}
     return lambda *args: run(*args, "--url", gateway.url)
 
 
@@ -63,7 +74,8 @@ def test_a_session_in_order_with_its_cost(gw, gateway):
     rows = [line.split("\t") for line in result.stdout.splitlines()[1:]]
     assert [(row[1], row[2], row[3]) for row in rows] == [("t0", "groq/y", "success"), ("t1", "groq/y", "fallback")]
     assert result.stderr.splitlines() == [
-        "2 requests, 2 turns, 14.8 s", "cost $0.00042, and 1 requests without a known price",
+        "2 requests, 2 turns, 14.8 s", "first audio p50 450 ms, p95 2.15 s, longest 2.15 s",
+        "cost $0.00042, and 1 requests without a known price",
         "of that, $0.0001 was spent on answers that nobody received", "1 fallback",
     ]  # fmt: skip
     assert gateway.requests[0].query == {"session": "call-1", "limit": "1000"}
@@ -73,3 +85,29 @@ def test_a_session_that_nobody_had(gw, gateway):
     gateway.replies["GET /v1/logs"] = json_reply([])
     result = gw("session", "call-2")
     assert (result.exit_code, "no request has the session 'call-2'" in result.stderr) == (1, True)
+
+
+def test_sessions(gw, gateway):
+    result = gw("sessions", "--sort", "first-audio", "--project", "shop", "--since", "2026-01-31T09:30", "--trouble", "any")
+    [names, row] = [line.split("\t") for line in result.stdout.splitlines()]
+    cells = dict(zip(names, row, strict=True))
+    assert (cells["session"], cells["turns"], cells["fallbacks"], cells["silence_ms"]) == ("call-1", "2", "1", "")
+    assert (cells["length_ms"], cells["audio_p95_ms"], cells["cost_usd"]) == ("14750", "2150", "0.000420000")
+    [sent] = gateway.requests
+    wanted = {"sort": "-first_audio_p95_ms", "project": "shop", "from": "2026-01-31T09:30", "trouble": "any", "limit": "50"}
+    assert (sent.path, sent.query) == ("/v1/sessions", wanted)
+    assert json.loads(gw("sessions", "--json").stdout) == [SESSION]
+
+
+def test_both_say_what_the_gateway_recorded(real_gateway, run):
+    """Sent over HTTP, read from the database that the gateway holds."""
+    for turn in ("t1", "t1", "t2"):
+        headers = {"content-type": "application/json", "x-gw-session": "call 7/a", "x-gw-turn": turn, "x-gw-project": "shop"}
+        body = json.dumps({"model": "sim/echo", "messages": [{"role": "user", "content": turn}]}).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{real_gateway.url}/v1/chat/completions", body, headers)) as answer:
+            assert answer.status == 200
+    [row] = json.loads(run("sessions", "--json").stdout)
+    assert (row["session_id"], row["project"], row["turns"], row["requests"]) == ("call 7/a", "shop", 2, 3)
+    result = run("session", "call 7/a")
+    assert [line.split("\t")[1] for line in result.stdout.splitlines()[1:]] == ["t1", "t1", "t2"]
+    assert f"3 requests, 2 turns, {row['length_ms'] / 1_000:.1f} s" in result.stderr

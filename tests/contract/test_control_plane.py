@@ -73,7 +73,8 @@ READS = {
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",
     "series": "/api/series", "histogram": "/api/histogram?model=groq/openai/gpt-oss-20b", "forecast": "/api/forecast",
-    "reliability": "/api/reliability", "turns": "/api/turns", "turn": "/api/turns/t1", "route": "/api/route?model=sim/echo",
+    "reliability": "/api/reliability", "turns": "/api/turns", "turn": "/api/turns/t1",
+    "sessions": "/v1/sessions", "conversation": "/v1/sessions/s1", "route": "/api/route?model=sim/echo",
     "page_latency": "/api/pages/latency?model=groq/openai/gpt-oss-20b&other=sim/echo", "page_costs": "/api/pages/costs",
     **{f"page_{name}": f"/api/pages/{name}" for name in ("providers", "models", "projects", "keys", "playground", "settings")},
 }  # fmt: skip

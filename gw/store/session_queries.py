@@ -1,0 +1,141 @@
+"""Queries of sessions: conversations, whose requests share session id and project. See `gw.store.queries` for the arguments.
+
+A list of sessions reads few columns of their requests: the others keep the record's defaults.
+"""
+
+from __future__ import annotations
+
+import apsw
+import attrs
+import msgspec
+
+from gw.store import requests
+from gw.store.latency import QueryContext
+from gw.store.queries import NoSuchRecord
+from gw.store.requests import heard_speech
+from gw.types.usage import RequestRecord, Usage
+
+MOST_REQUESTS = 10_000
+"""Requests that are read of one session, the first ones: an app may give all its requests one id."""
+INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
+TROUBLES = {
+    "error": "status = 'error'",
+    "fallback": "status = 'fallback'",
+    "interruption": INTERRUPTED,
+    "any": f"(status in ('error', 'fallback') or {INTERRUPTED})",
+}
+"""Name of a filter → condition that a request of the session must meet."""
+
+_FIRST_REQUESTS = """
+select session_id, project from requests t indexed by requests_{index}
+where session_id is not null {conditions} and not exists (
+  select 1 from requests p indexed by requests_session_id
+  where p.session_id = t.session_id and p.project = t.project
+    and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
+order by timestamp desc, seq desc limit :limit"""
+_BEFORE = "timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
+_WITH_TROUBLE = """exists (
+  select 1 from requests p indexed by requests_session_id
+  where p.session_id = t.session_id and p.project = t.project and {trouble})"""
+_OF_SESSION = "indexed by requests_session_id where session_id = ? and project = ? order by timestamp, seq limit ?"
+_FIGURES = f"""
+select id, timestamp, modality, model_id, status, total_latency_ms, ttfb_ms, cost_nusd, pricing_source, wasted_nusd, stream,
+       turn_id, heard, coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)
+from requests {_OF_SESSION}"""
+_NEWEST = """
+select project from requests indexed by requests_session_id
+where session_id = :session_id and (:project is null or project = :project) order by timestamp desc, seq desc limit 1"""
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions that a session must all meet; None = any. `since` and `until`: when its first request began."""
+
+    project: str | None = None
+    since: float | None = None
+    until: float | None = None
+    trouble: str | None = None
+    """Name in TROUBLES."""
+    id_part: str | None = None
+    """Beginning of the id."""
+
+
+@attrs.frozen(kw_only=True)
+class Session:
+    """`requests` in order of time, at least one. `is_cut`: it has more than MOST_REQUESTS."""
+
+    session_id: str
+    project: str
+    requests: tuple[RequestRecord, ...]
+    is_cut: bool
+
+
+def newest_sessions(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[Session]:
+    """Return the sessions that began last, the newest first. `before`: the first request of one. Raises NoSuchRecord."""
+    return [_with_figures(context.db, *key) for key in _keys(context, limit, before, wanted)]
+
+
+def all_sessions(context: QueryContext, most: int, wanted: SessionFilter) -> list[Session] | None:
+    """Return all sessions that pass the filter, the newest first; None if there are more than `most`."""
+    keys = _keys(context, most + 1, None, wanted)
+    return None if len(keys) > most else [_with_figures(context.db, *key) for key in keys]
+
+
+def _keys(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[tuple[str, str]]:
+    """Return (session id, project) of each."""
+    bindings: dict[str, object] = {"limit": limit}
+    conditions: list[str] = []
+    index = "time" if wanted.project is None else "project"
+    for name, condition in (("project", "project = :project"), ("since", "timestamp >= :since"), ("until", "timestamp < :until")):
+        if (value := getattr(wanted, name)) is not None:
+            conditions.append(condition)
+            bindings[name] = value
+    if part := wanted.id_part:
+        conditions.append("session_id >= :part and session_id < :part_end")
+        bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}
+        index = "session_id"
+    if wanted.trouble is not None:
+        conditions.append(_WITH_TROUBLE.format(trouble=TROUBLES[wanted.trouble]))
+    if before is not None:
+        place = requests.place(context.db, before)
+        if place is None:
+            raise NoSuchRecord(before)
+        conditions.append(_BEFORE)
+        bindings |= {"timestamp": place[0], "seq": place[1]}
+    sql = _FIRST_REQUESTS.format(index=index, conditions="".join(f" and {condition}" for condition in conditions))
+    return list(context.db.execute(sql, bindings))
+
+
+def session(context: QueryContext, session_id: str, project: str | None) -> Session | None:
+    """Return a session with its complete records; if several projects use the id, that of the last use."""
+    bindings = {"session_id": session_id, "project": project}
+    for (owner,) in context.db.execute(_NEWEST, bindings):
+        rows = context.db.execute(f"{requests.SELECT} {_OF_SESSION}", (session_id, owner, MOST_REQUESTS + 1))
+        return _session(session_id, owner, [requests.record_of(row) for row in rows])
+    return None
+
+
+def _session(session_id: str, project: str, records: list[RequestRecord]) -> Session:
+    counted = tuple(records[:MOST_REQUESTS])
+    return Session(session_id=session_id, project=project, requests=counted, is_cut=len(records) > MOST_REQUESTS)
+
+
+def _with_figures(db: apsw.Connection, session_id: str, project: str) -> Session:
+    rows = db.execute(_FIGURES, (session_id, project, MOST_REQUESTS + 1))
+    return _session(session_id, project, [_figures(session_id, project, *row) for row in rows])
+
+
+def _figures(session_id: str, project: str, *row: apsw.SQLiteValue) -> RequestRecord:
+    """Return a record of the columns of `_FIGURES`, without a check of their types: they are those of the table."""
+    (
+        record_id, timestamp, modality, model_id, status, total_ms, ttfb_ms, cost, pricing_source, wasted, stream, turn_id, heard,
+        audio_seconds,
+    ) = row  # fmt: skip
+    values: dict[str, object] = {
+        "id": record_id, "timestamp": timestamp, "modality": modality, "model_id": model_id, "status": status,
+        "total_latency_ms": total_ms, "ttfb_ms": ttfb_ms, "cost_nusd": cost, "pricing_source": pricing_source,
+        "wasted_nusd": wasted, "turn_id": turn_id,
+    }  # fmt: skip
+    return RequestRecord(
+        project=project, provider="", requested_model="", session_id=session_id, stream=bool(stream), heard=heard_speech(heard),
+        usage=Usage(audio_seconds=audio_seconds), **values,  # type: ignore[arg-type]  # the columns' types
+    )  # fmt: skip
