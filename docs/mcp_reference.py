@@ -42,7 +42,12 @@ Streamable HTTP is at `/mcp`, server-sent events at `/sse` with `/messages/`.
   address, so that `gw mcp` works beside `gw serve --demo`.
 - `gw mcp --key` (or `GW_API_KEY`): the admin token of a running gateway that asks for one.
 - `gw mcp --read-only` offers no tool that changes anything.
-- A deletion without `confirm: true` deletes nothing and says what it would delete.
+- A deletion or an update without `confirm: true` changes nothing and says what it would change.
+- A list has at most 20 rows with the members that are needed most. `fields` names others, and `next_cursor` of a page is the
+  `cursor` of the next one. Longer lists within a result are cut, and `left_off` counts the rest.
+- A result is sent once, as structured content. A client of a protocol before 2025-06-18 gets it as text; so does every client with
+  `gw mcp --text` (or `GW_MCP_TEXT=1`), for programs that read only text, such as OpenAI's Agents SDK without
+  `use_structured_content=True`.
 - Provider keys can be written but never read.
 - A failure is a result with `isError` and `{code, message, hint}`, so that an agent can correct its call.
 """

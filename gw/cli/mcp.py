@@ -29,11 +29,14 @@ from gw.types.secret import Secret
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port of --transport http.  [default: mcp.port, else 8090]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to bind.")
 @click.option("--read-only", is_flag=True, help="Leave out every tool that changes something.")
+@click.option(
+    "--text", is_flag=True, envvar="GW_MCP_TEXT", show_envvar=True, help="Send results as text, for a client that reads nothing else."
+)
 @click.option("--config", type=click.Path(path_type=Path), help="Configuration file.")
 @click.option("--url", envvar="GW_URL", show_envvar=True, help="Address of a running gateway to work through.")
 @click.option("--key", envvar="GW_API_KEY", show_envvar=True, default="", help="Admin token of a running gateway.")
 def mcp(
-    transport: str, port: int | None, host: str, read_only: bool, config: Path | None, url: str | None, key: str
+    transport: str, port: int | None, host: str, read_only: bool, text: bool, config: Path | None, url: str | None, key: str
 ) -> None:
     """Serve the gateway's tools to coding agents (Model Context Protocol).
 
@@ -60,7 +63,7 @@ def mcp(
 
     bind = (host, port) if transport == "http" else None
     try:
-        serve = partial(run, settings, token, gateway_url=gateway_url, read_only=read_only, bind=bind, ready=ready)
+        serve = partial(run, settings, token, gateway_url=gateway_url, read_only=read_only, as_text=text, bind=bind, ready=ready)
         trio.run(_until_sigterm, serve)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):

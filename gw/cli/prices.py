@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import attrs
 import click
 import trio
 
+from gw.admin.price_check import PRICE_FIELDS, old_tables, prices_of, unpriced_of
 from gw.cli.backend import origin
 from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED, CommandFailed
@@ -21,8 +22,8 @@ from gw.cli.resource import Columns, json_option, print_entries
 from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.pricing.book import RateRow
-from gw.pricing.price_document import EPOCH_DAY, day_text
-from gw.pricing.rate_tables import load_book, own_folder, parse_table, table_texts, tables_verified
+from gw.pricing.price_document import day_text
+from gw.pricing.rate_tables import load_book, own_folder, parse_table, table_texts
 from gw.pricing.units import AMOUNTS, price_text
 from gw.registry.catalog import Catalog
 from gw.registry.merge import build, merge
@@ -33,9 +34,6 @@ from gw.types.ids import Modality
 from gw.types.provider_types import PROVIDER_TYPES
 
 _EPOCH = date(1970, 1, 1)
-_PRICE_FIELDS = ("model", "modality", "result", "price", "source")
-OLD_DAYS = 90
-"""Vendors change prices a few times a year: a table that was last verified before that may be out of date."""
 _FACTS = frozenset(("model", "also", "live", "voices", "unit", "valid_from", "seen", "source"))
 """Members of a rate beside its price."""
 
@@ -187,31 +185,13 @@ def check(ctx: click.Context, as_json: bool) -> None:
     catalog = trio.run(configured_catalog, settings)
     prices = prices_of(catalog, settings)
     aside(f"read from {origin(settings)}")
-    print_entries(prices, prices, {name: name for name in _PRICE_FIELDS}, as_json=as_json)
+    print_entries(prices, prices, {name: name for name in PRICE_FIELDS}, as_json=as_json)
     for old in old_tables(settings, {provider.type for provider in catalog.providers.values()}):
         aside(old)
     unpriced = unpriced_of(prices)
     if unpriced:
         aside(f"without a price: {', '.join(unpriced)}")
     ctx.exit(CHECK_FAILED if unpriced else 0)
-
-
-def old_tables(settings: Settings, provider_types: Collection[str]) -> list[str]:
-    """Return a sentence for each table of these provider types that was last verified over OLD_DAYS ago."""
-    today = utc_day(SystemClock().now())
-    verified = tables_verified(own_folder(settings.cost_tracking.db_path))
-    ages = {kind: today + EPOCH_DAY - day.toordinal() for kind, day in verified.items() if kind in provider_types}
-    return [
-        f"the prices of {kind} were last verified {age} days ago: take a newer version of gw, or `gw prices update`"
-        for kind, age in ages.items()
-        if age > OLD_DAYS and kind != "sim"
-    ]
-
-
-def unpriced_of(prices: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the models without a price, each with the name that was perhaps meant."""
-    unpriced = [price for price in prices if price["result"] == "unpriced"]
-    return [price["model"] + (f" (did you mean {price['similar']}?)" if price["similar"] else "") for price in unpriced]
 
 
 async def configured_catalog(settings: Settings) -> Catalog:
@@ -221,23 +201,3 @@ async def configured_catalog(settings: Settings) -> Catalog:
         return build(settings)
     async with open_readonly(path) as reader:
         return merge(settings, await reader.entities()).catalog
-
-
-def prices_of(catalog: Catalog, settings: Settings) -> list[dict[str, str]]:
-    """Return the price of every configured model. `result`: ok, free or unpriced; `similar`: a name that has one."""
-    book, today = load_book(own_folder(settings.cost_tracking.db_path)), utc_day(SystemClock().now())
-    rows = []
-    for model in catalog.models.values():
-        provider = catalog.provider(model.provider)
-        price = model.price(today) or book.any_price(provider.type, model.name, at_day=today)
-        if price is not None:
-            since = f", since {day_text(price.valid_from)}" if price.valid_from else ""
-            facts = ("ok", price_text(price, model.modality), price.source + since)
-        elif provider.location == "local":
-            facts = ("free", "", "local")
-        else:
-            facts = ("unpriced", "", "no row in the tables, no `price` in gw.yaml")
-        similar = book.similar(provider.type, model.name) if facts[0] == "unpriced" else ""
-        similar = similar and f"{model.provider}/{similar}"
-        rows.append(dict(zip((*_PRICE_FIELDS, "similar"), (model.id, model.modality, *facts, similar), strict=True)))
-    return rows

@@ -25,6 +25,7 @@ _KEY_FORM = re.compile(r"\b(?:sk|gsk|gwk|pk|xai|key|tok|eyJ)[-_][A-Za-z0-9_\-]{6
 _REFERENCE = re.compile(r"(?:\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
 _PASSWORD = re.compile(r"//[^/\s]*@")
 _WIDTH = 160
+_SHORTEST_HIDDEN, _LONGEST_SHOWN = 6, 60
 
 
 def secret_value(path: Sequence[str | int], text: str) -> bool:
@@ -78,6 +79,15 @@ class FromEnv(str):
     __slots__ = ()
 
 
+def without_values(text: str, variables: Mapping[str, str]) -> str:
+    """Return `text` with the values of environment variables replaced by references to them; values under 6 characters stay."""
+    for name, value in sorted(variables.items(), key=lambda item: -len(item[1])):
+        if len(value) >= _SHORTEST_HIDDEN:
+            shown = re.escape(value[:_LONGEST_SHOWN]) + "[^'\\s]*" * (len(value) > _LONGEST_SHOWN)  # messages cut what is longer
+            text = re.sub(shown, f"${{{name}}}", text, flags=re.IGNORECASE)
+    return text
+
+
 @attrs.define
 class Document:
     """A loaded file: `data` (mappings, lists and scalars), the positions of its values, and the problems so far."""
@@ -89,6 +99,8 @@ class Document:
     """Line and column of each value, from 1."""
     key_positions: dict[Path, tuple[int, int]] = attrs.field(factory=dict)
     problems: list[Problem] = attrs.field(factory=list)
+    variables: dict[str, str] = attrs.field(factory=dict, repr=False)
+    """Name → value of the environment variables that were inserted."""
     hidden: dict[int, list[tuple[int, int]]] = attrs.field(factory=dict)
     """Line → spans of columns (from 0) that contain a secret."""
 
@@ -113,6 +125,7 @@ class Document:
     def add(self, line: int, column: int, what: str, hint: str = "", where: str = "") -> None:
         known = 0 < line <= len(self.lines)
         excerpt = shown_line(self.lines[line - 1], self.hidden.get(line, []), column) if known else ""
+        what, hint, where = (without_values(each, self.variables) for each in (what, hint, where))
         problem = Problem(file=self.file, line=line, column=column, what=what, hint=hint, where=where, excerpt=excerpt)
         self.problems.append(problem)
 
@@ -291,6 +304,7 @@ class _Walk:
         elif name not in env:
             what, hint = f"the environment variable {name} is not set", f"export {name}=… or remove {dotted(path)}"
         else:
+            self._document.variables[name] = env[name]
             return env[name]
         self._document.add(*self._reference_position(match[0], node), what, hint, dotted(path))
         return ""

@@ -85,7 +85,7 @@ class Stdin(anyio.AsyncFile[str]):
 
 
 async def run(
-    settings: Settings, token: Secret, *, gateway_url: str = "", read_only: bool, bind: tuple[str, int] | None,
+    settings: Settings, token: Secret, *, gateway_url: str = "", read_only: bool, as_text: bool, bind: tuple[str, int] | None,
     ready: Callable[[str, str], None],
 ) -> None:  # fmt: skip
     """Serve on stdio until stdin ends, or with `bind`, a host and a port, over HTTP until cancelled.
@@ -94,7 +94,7 @@ async def run(
     cannot listen.
     """
     async with _open_api(settings, token, gateway_url) as (api, place):
-        server = build(api, read_only=read_only)
+        server = build(api, read_only=read_only, as_text=as_text)
         if bind is None:
             async with stdio_server(Stdin()) as (incoming, outgoing):
                 ready("", place)

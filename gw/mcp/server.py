@@ -22,13 +22,18 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from gw import __version__
-from gw.mcp.tools import TOOLS, Json, McpTool
+from gw.mcp.rows import Json, UnknownCursor
+from gw.mcp.tools import TOOLS, McpTool
 from gw.web.control_api import ControlApi, path_with
 
+FIRST_STRUCTURED = "2025-06-18"
+"""The first version of the protocol that has structured content. Source: its changelog."""
 RESULT_CHARS = 16_000_000  # longest result: more would fill a model's context many times over
 _INSTRUCTIONS = (
-    "A self-hosted gateway for voice AI. Start with get_overview or get_health. Money is USD, days are UTC. A deletion "
-    "without confirm: true deletes nothing and says what it would delete. API keys can be written but never read."
+    "A self-hosted gateway for voice AI. Start with get_overview or get_health. Money is USD. `period`: today, week and month are "
+    "UTC days, the others end now; `from` and `to` (ISO 8601 or Unix seconds) in its place. A list has at most 20 rows with some "
+    "of their members: `fields` names others, and `next_cursor` of a page is the `cursor` of the next. A deletion or an update "
+    "without confirm: true changes nothing and says what it would change. API keys can be written but never read."
 )
 _HINTS = {
     "unauthorized": "the gateway asks for its admin token: set GW_API_KEY for this server",
@@ -56,9 +61,9 @@ _TEMPLATES = {
 _log = structlog.get_logger("gw.mcp")
 
 
-def build(api: ControlApi, *, read_only: bool = False) -> Server[Any]:
-    """Return the server. `read_only` leaves out every tool that changes something."""
-    handlers = ToolHandlers(api, {tool.name: tool for tool in TOOLS if tool.read_only or not read_only})
+def build(api: ControlApi, *, read_only: bool = False, as_text: bool = False) -> Server[Any]:
+    """Return the server. `read_only` leaves out every tool that changes something; `as_text` sends results as text alone."""
+    handlers = ToolHandlers(api, {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}, as_text=as_text)
     return Server(
         "gw",
         version=__version__,
@@ -77,15 +82,16 @@ def build(api: ControlApi, *, read_only: bool = False) -> Server[Any]:
 class ToolHandlers:
     """The server's request handlers; the library calls each with a context and the request's parameters."""
 
-    def __init__(self, api: ControlApi, tools: Mapping[str, McpTool]) -> None:
+    def __init__(self, api: ControlApi, tools: Mapping[str, McpTool], *, as_text: bool) -> None:
         self._api = api
         self._tools = tools
+        self._as_text = as_text
         self._validators = {name: jsonschema.Draft202012Validator(tool.input_schema) for name, tool in tools.items()}
 
     async def list_tools(self, _context: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_description(tool) for tool in self._tools.values()])
+        return types.ListToolsResult(tools=[_description(tool, as_text=self._as_text) for tool in self._tools.values()])
 
-    async def call_tool(self, _context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
         if tool is None:
             return _failure("unknown_tool", f"unknown tool {params.name!r}", f"the tools are: {', '.join(self._tools)}")
@@ -93,19 +99,32 @@ class ToolHandlers:
         for fault in sorted(self._validators[tool.name].iter_errors(arguments), key=str):
             place = ".".join(str(part) for part in fault.absolute_path) or "arguments"
             return _failure("invalid_request", f"{place}: {fault.message}"[:500], _HINTS["invalid_request"], place)
-        path, query, body = tool.request(arguments)
-        status, answer = await self._api.call(tool.op.method, path, query, body)
-        _log.info("tool_called", tool=tool.name, status=status)
+        previews = bool(tool.shows_before) and not arguments.get("confirm")
+        if previews:
+            status, answer = await self._api.call("GET", tool.request_before(arguments))
+        else:
+            path, query, body = tool.request(arguments)
+            status, answer = await self._api.call(tool.op.method, path, query, body)
+        _log.info("tool_called", tool=tool.name, status=status, preview=previews)
         if status >= 400 or not isinstance(answer, (dict, list)):
             error = _api_error(status, answer)
             code = str(error.get("code"))
             hint = str(error.get("hint") or _HINTS.get(code, ""))
             return _failure(code, str(error.get("message")), hint, error.get("param"))
-        result = tool.result(answer)
-        text = json.dumps(result, ensure_ascii=False)
+        try:
+            result = tool.preview(answer, arguments) if previews else tool.result(answer, arguments)
+        except UnknownCursor:
+            return _failure("invalid_request", "cursor: not one of a page of this list", "send `next_cursor` of the page before", "cursor")
+        return self._success(result, context.protocol_version)
+
+    def _success(self, result: Json, protocol: str) -> types.CallToolResult:
+        """Return the result once: as structured content, or as text for a client that does not read that."""
+        text = json.dumps(result, ensure_ascii=False, separators=(",", ":"))
         if len(text) > RESULT_CHARS:
             return _failure("too_large", "the result is too large", "ask for less")
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=result)
+        if self._as_text or protocol < FIRST_STRUCTURED:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+        return types.CallToolResult(content=[types.TextContent(type="text", text=_summary(result))], structured_content=result)
 
     async def list_resources(self, _context: Any, _params: Any) -> types.ListResourcesResult:
         make = partial(types.Resource, mime_type="application/json")
@@ -149,20 +168,32 @@ class ToolHandlers:
         return types.GetPromptResult(description=prompt.description, messages=[message])
 
 
-def _description(tool: McpTool) -> types.Tool:
+def _summary(result: Json) -> str:
+    """Return a sentence for people, and for clients that show only text."""
+    if "action" in result:
+        return f"{result['action']}. {result.get('hint', '')}".strip()
+    counts = [f"{len(value)} {name}" for name, value in result.items() if isinstance(value, (list, dict))]
+    more = "; next_cursor continues" if "next_cursor" in result else ""
+    return f"{', '.join(counts) or 'The result is'} in structuredContent{more}."
+
+
+def _description(tool: McpTool, *, as_text: bool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent or tool.read_only,
-            open_world_hint=tool.open_world,
-        ),
+        output_schema=None if as_text else tool.output_schema,
+        annotations=_annotations(tool),
+    )
+
+
+def _annotations(tool: McpTool) -> types.ToolAnnotations:
+    """Return the hints. The protocol gives those about changes no meaning for a tool that only reads."""
+    if tool.read_only:
+        return types.ToolAnnotations(read_only_hint=True, open_world_hint=tool.open_world)
+    return types.ToolAnnotations(
+        read_only_hint=False, destructive_hint=tool.destructive, idempotent_hint=tool.idempotent, open_world_hint=tool.open_world
     )
 
 

@@ -1,7 +1,7 @@
-"""The tools: which operation of the HTTP API each one is, and what it tells a model beyond the operation's description.
+"""The tools: which operation of the HTTP API each one is, and when a model should use it.
 
-Arguments and results are those of the operation, so the schemas are derived from the table of routes. A list is wrapped
-in an object, since a tool's result is one; a deletion without `confirm` returns a preview.
+Arguments and results are those of the operation, so the schemas are derived from the table of routes. What a model does not
+need to choose a tool is left out of them: the list of tools is sent at the start of every session.
 """
 
 from __future__ import annotations
@@ -13,26 +13,42 @@ from typing import Any
 import attrs
 import msgspec
 
+from gw.mcp.rows import MOST_ROWS, Json, RowPages, cut
 from gw.web.control_api import path_with
-from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route
+from gw.web.route import QueryField, Raw, Route
 from gw.web.routes import TABLE
 
-Json = dict[str, Any]
 _ROUTES = {route.id: route for route in TABLE.routes}
-_READING_POSTS = ("test_provider", "run_reconcile")
+_READING_POSTS = ("test_provider", "run_reconcile", "check_config")
+_PAGING = ("limit", "before")  # query fields that `RowPages` sets
+_FOR_SDKS = ("after_id", "before_id", "api-version")  # query fields that no tool has
+_CONFIRM: Json = {"type": "boolean", "default": False}
+_PLAIN = ("project", "modality", "status", "model", "provider", "error_code", "session", "turn", "confirm", "entity_id", "action")
+"""Arguments whose name says all."""
+_BODY_MEMBERS = {"price": {"type": "object", "description": "As `price` in gw.yaml, such as {unit: 1M_tokens, input: 2.5, output: 10}."}}
+"""Members whose schema is long, described by an example."""
+_EXPLAINED_ONCE = ("period", "from", "to", "limit", "cursor", "fields")  # by the server's instructions
 
 
 @attrs.frozen(kw_only=True, slots=False)
 class McpTool:
-    """`operation` is an id in the table of routes; `more` is added to the operation's own description."""
+    """`operation` is an id in the table of routes; `use` says when to call the tool, after the operation's own summary.
+
+    A change without `confirm` returns a preview: the API's own for a deletion, else what `shows_before` has now.
+    """
 
     name: str
     operation: str
     title: str
-    more: str = ""
+    use: str = ""
     destructive: bool = False
     idempotent: bool = False
     open_world: bool = False
+    rows: RowPages | None = None
+    whole: tuple[str, ...] = ()
+    """Members of the result that are not cut."""
+    shows_before: str = ""
+    """Id of the operation that returns what this one changes."""
 
     @property
     def op(self) -> Route:
@@ -44,7 +60,7 @@ class McpTool:
 
     @property
     def description(self) -> str:
-        return " ".join(part for part in (self.op.summary, self.op.notes, self.more) if part)
+        return " ".join(part for part in (self.op.summary, self.use) if part)
 
     @cached_property
     def path_arguments(self) -> tuple[str, ...]:
@@ -53,113 +69,253 @@ class McpTool:
     @property
     def query(self) -> list[QueryField]:
         """Return the fields that are arguments."""
-        return [field for field in self.op.query if not field.makes_file]
+        paged = _PAGING if self.rows is not None else ()
+        left_out = (*paged, *_FOR_SDKS)
+        return [field for field in self.op.query if not field.makes_file and field.name not in left_out]
 
     @cached_property
     def input_schema(self) -> Json:
-        properties: Json = {
-            name: {"type": "string", "minLength": 1, "description": PATH_PARAMETERS[name]} for name in self.path_arguments
-        }
+        properties: Json = {name: {"type": "string", "minLength": 1} for name in self.path_arguments}
         required = list(self.path_arguments)
         for field in self.query:
-            properties[field.name] = {**_argument_schema(field.schema), "description": field.description}
+            properties[field.name] = _argument_schema(field)
+        if self.rows is not None:
+            properties |= self._page_schema(self.rows)
         definitions: Json = {}
         if self.op.body is not None and not isinstance(self.op.body, Raw):
             schema = msgspec.json.schema(self.op.body)
-            definitions = schema.get("$defs", {})
-            body = definitions.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else schema
-            properties |= body.get("properties", {})
+            definitions = {name: _plain(each) for name, each in schema.get("$defs", {}).items()}
+            body = definitions.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else _plain(schema)
+            properties |= {name: _BODY_MEMBERS.get(name, each) for name, each in body.get("properties", {}).items()}
+            definitions = definitions if "$ref" in str(properties) else {}
             required += body.get("required", [])
-        schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-        return {**schema, "$defs": definitions} if definitions else schema
+        if self.shows_before:
+            properties["confirm"] = _CONFIRM
+        schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        return schema | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})
+
+    def _page_schema(self, rows: RowPages) -> Json:
+        page: Json = {
+            "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ROWS},
+            "cursor": {"type": "string"},
+        }
+        if names := self._row_members(rows):
+            page["fields"] = {"type": "array", "items": {"enum": names}}
+        return page
+
+    def _row_members(self, rows: RowPages) -> list[str]:
+        shape, definitions = self._answer_schema()
+        listed = shape.get("properties", {}).get(rows.member, {}) if rows.member else shape
+        row = _resolved(listed.get("items") or listed.get("additionalProperties") or {}, definitions)
+        return [*row.get("properties", {})]
+
+    def _answer_schema(self) -> tuple[Json, Json]:
+        """Return the schema of the operation's answer (the first, if there are alternatives), and its definitions."""
+        shape = next(shape for shape in self.op.answers if not isinstance(shape, Raw))
+        schema = msgspec.json.schema(shape)
+        definitions = schema.pop("$defs", {})
+        return _resolved(schema, definitions), definitions
 
     @cached_property
     def output_schema(self) -> Json:
-        if self.deletes:
-            actions = {"action": {"enum": ["would_delete", "deleted"]}}
-            return {"type": "object", "properties": actions, "required": ["action"]}
-        shapes = [msgspec.json.schema(shape) for shape in self.op.answers if not isinstance(shape, Raw)]
-        definitions: Json = {}
-        for shape in shapes:
-            definitions |= shape.pop("$defs", {})
-        result = shapes[0] if len(shapes) == 1 else {"anyOf": shapes}
-        if result.get("type") == "array":
-            members = {"items": result, "count": {"type": "integer"}}
-            result = {"properties": members, "required": ["items", "count"]}
-        schema: Json = {"type": "object"} | result
-        return {**schema, "$defs": definitions} if definitions else schema
+        """Return what every result has; the rest can be seen in one."""
+        if self.action:
+            return {"type": "object", "required": ["action"]}
+        return {"type": "object", "required": [self.rows.member or self.rows.entries]} if self.rows is not None else {"type": "object"}
 
     @property
-    def deletes(self) -> bool:
-        return any(field.name == "confirm" for field in self.op.query)
+    def action(self) -> str:
+        """Return what the tool previews: delete, update, or "" for none."""
+        return "delete" if any(field.name == "confirm" for field in self.op.query) else "update" if self.shows_before else ""
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, Mapping[str, str], Json | None]:
         """Return path, query and body of the API request that these arguments make."""
         path = {name: str(arguments[name]) for name in self.path_arguments}
         fields = {field.name for field in self.query}
         present = {name: arguments[name] for name in fields if arguments.get(name) is not None}
+        if self.rows is not None:
+            present |= self.rows.query(arguments)
         query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in present.items()}
         body = None
         if self.op.body is not None:
-            body = {name: value for name, value in arguments.items() if name not in path and name not in fields}
+            others = {*path, *fields, *(("confirm",) if self.shows_before else ())}
+            body = {name: value for name, value in arguments.items() if name not in others}
         return path_with(self.op.path, **path), query, body
 
-    def result(self, answer: Any) -> Json:
-        """Return the operation's answer as this tool's result."""
-        if isinstance(answer, list):
-            return {"items": answer, "count": len(answer)}
-        if self.deletes and "would_delete" in answer:
+    def request_before(self, arguments: Mapping[str, Any]) -> str:
+        """Return the path of what the tool would change."""
+        path = _ROUTES[self.shows_before].path
+        return path_with(path, **{name: str(arguments[name]) for name in self.path_arguments if f"{{{name}}}" in path})
+
+    def preview(self, answer: Any, arguments: Mapping[str, Any]) -> Json:
+        """Return what would change, with `answer` as the state before. Raises KeyError if it is not there."""
+        name = arguments.get("modality")
+        state = answer["fallbacks"][name] if "fallbacks" in answer else answer
+        changes = {}
+        for key, value in arguments.items():
+            if key == "api_key":
+                changes[key] = {"before": state.get("api_key_masked"), "after": "a new key"}
+            elif key not in (*self.path_arguments, "confirm") and state.get(key) != value:
+                changes[key] = {"before": state.get(key), "after": value}
+        return {"action": "would_update", "changes": changes, "hint": "call again with confirm: true"}
+
+    def result(self, answer: Any, arguments: Mapping[str, Any]) -> Json:
+        """Return the operation's answer as this tool's result. Raises UnknownCursor."""
+        if self.rows is not None:
+            return cut(self.rows.result(answer, arguments), keep=self.whole)
+        if self.action == "delete" and "would_delete" in answer:
             return {"action": "would_delete", **answer["would_delete"], "hint": "call again with confirm: true"}
-        if self.deletes and "deleted" in answer:
+        if self.action == "delete" and "deleted" in answer:
             return {"action": "deleted", "id": answer["deleted"]}
-        return dict(answer)
+        return cut({"action": "updated", **answer} if self.shows_before else dict(answer), keep=self.whole)
 
 
-def _argument_schema(schema: Mapping[str, object]) -> Json:
+def _argument_schema(field: QueryField) -> Json:
     """Return the schema of a query field as a tool's argument: a flag is a boolean."""
+    schema = field.schema
     if "pattern" in schema and "Tt" in str(schema["pattern"]):
-        return {"type": "boolean", "default": False}
-    return {"type": "string", **schema} if "enum" in schema else dict(schema)
+        schema = _CONFIRM
+    elif "anyOf" in schema:  # a time
+        schema = {"type": ["string", "number"]}
+    elif "enum" in schema:
+        schema = {"enum": schema["enum"]}
+    return dict(schema) if field.name in (*_PLAIN, *_EXPLAINED_ONCE) else {**schema, "description": field.description}
 
 
+def _resolved(schema: Json, definitions: Json) -> Json:
+    found: Json = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return found
+
+
+def _plain(schema: Any) -> Any:
+    """Return a body's schema without titles, descriptions of definitions, and null: an argument is left out instead."""
+    if isinstance(schema, list):
+        return [_plain(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    alternatives = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:
+        schema = {**alternatives[0], **{name: each for name, each in schema.items() if name not in ("anyOf", "default")}}
+    return {name: _plain(each) for name, each in schema.items() if name not in ("title", "description") or isinstance(each, dict)}
+
+
+_LOG_COLUMNS = (
+    "id", "timestamp", "project", "modality", "model_id", "status", "error_code", "fallback_from", "ttfb_ms", "total_latency_ms",
+    "cost_usd",
+)  # fmt: skip
+_TURN_COLUMNS = ("turn_id", "session_id", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks", "requests")
+_SESSION_COLUMNS = (
+    "session_id", "project", "timestamp", "length_ms", "turns", "first_audio_p50_ms", "first_audio_p95_ms", "interruptions",
+    "fallbacks", "errors", "cost_usd",
+)
+_RELIABILITY_COLUMNS = ("provider", "configured", "breaker", "models", "availability", "totals", "in_flight", "last_error")
+_PRICE_COLUMNS = ("model_id", "modality", "free", "rates", "price_source")
 TOOLS: tuple[McpTool, ...] = (
-    McpTool(name="get_health", operation="health", title="Health"),
-    McpTool(name="get_provider_status", operation="status", title="Provider status"),
-    McpTool(name="get_overview", operation="overview", title="Overview"),
-    McpTool(name="get_costs", operation="costs", title="Costs"),
-    McpTool(name="get_latency_stats", operation="latency", title="Latency"),
+    McpTool(name="get_health", operation="health", title="Health", use="Call it first when something is wrong."),
     McpTool(
-        name="get_logs", operation="logs", title="Request log",
-        more="One per finished request: its project, model and provider, units and cost, time to the first byte and in "
-        "total, its outcome and each attempt, which shows a fallback and its reason; never any prompt or transcript. Every "
-        "filter applies before the limit: `status: error` with `limit: 20` is the last 20 failures. For older ones, call "
-        "again with `before` set to the last id. get_request and get_turn return more about one.",
+        name="get_provider_status", operation="status", title="Provider status",
+        use="Use it to see which vendors have keys; get_reliability says how they fare.",
     ),
-    McpTool(name="get_request", operation="request", title="One request"),
-    McpTool(name="get_turn", operation="turn", title="One turn of a conversation"),
-    McpTool(name="get_audit_log", operation="audit_log", title="Audit log"),
-    McpTool(name="list_providers", operation="list_providers", title="Providers"),
+    McpTool(
+        name="get_overview", operation="overview", title="Overview",
+        use="Start here for \"how are we doing\": requests, errors, waits, costs and budgets at a glance.",
+    ),
+    McpTool(
+        name="get_costs", operation="costs", title="Costs",
+        use="Use it for \"what did we spend, and on what\"; `charges` has units, and `wasted` what failed attempts cost.",
+    ),
+    McpTool(
+        name="get_latency_stats", operation="latency", title="Latency", rows=RowPages(entries="models"),
+        use="Use it to find slow models; list_turns shows what callers waited.",
+    ),
+    McpTool(
+        name="get_logs", operation="logs", title="Request log", rows=RowPages(columns=_LOG_COLUMNS, before="id", page=10),
+        use="Use it to find single requests: every filter applies before the limit, so `status: error` lists the last failures. "
+        "get_request tells all about one.",
+    ),
+    McpTool(
+        name="get_request", operation="request", title="One request",
+        use="Use it to explain one request: each attempt, why it fell back, units, costs.",
+    ),
+    McpTool(
+        name="list_sessions", operation="sessions", title="Conversations",
+        rows=RowPages(columns=_SESSION_COLUMNS, before="first_request_id"),
+        use="Use it for whole calls: `sort: -first_audio_p95_ms` lists the slowest, `-cost_usd` the most expensive.",
+    ),
+    McpTool(
+        name="get_session", operation="conversation", title="One conversation", use="Use it to follow one call turn by turn.",
+    ),
+    McpTool(
+        name="list_turns", operation="turns", title="Turns of conversations",
+        rows=RowPages(columns=_TURN_COLUMNS, before="first_request_id"),
+        use="Use it to find turns in which callers waited: `first_audio_ms` is from their last word to the answer's first sound.",
+    ),
+    McpTool(
+        name="get_turn", operation="turn", title="One turn of a conversation",
+        use="Use it to see which stage of a turn took the time.",
+    ),
+    McpTool(
+        name="get_reliability", operation="reliability", title="Reliability",
+        rows=RowPages(member="providers", columns=_RELIABILITY_COLUMNS, leave_out=("times",)),
+        use="Use it when requests fail or fall back.",
+    ),
+    McpTool(
+        name="get_audit_log", operation="audit_log", title="Audit log", rows=RowPages(before="id", page=10),
+        use="Use it to see who changed the configuration, and when.",
+    ),
+    McpTool(name="list_providers", operation="list_providers", title="Providers", rows=RowPages(member="providers")),
     McpTool(name="get_provider", operation="get_provider", title="One provider"),
-    McpTool(name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True),
+    McpTool(
+        name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True,
+        use="Use it to see whether a key works; it calls the vendor.",
+    ),
     McpTool(
         name="add_provider", operation="create_provider", title="Add a provider",
-        more="The API key is stored encrypted and never shown again.",
+        use="The API key is stored encrypted and never shown again.",
     ),
-    McpTool(name="update_provider", operation="update_provider", title="Change a provider", idempotent=True),
+    McpTool(
+        name="update_provider", operation="update_provider", title="Change a provider", destructive=True, idempotent=True,
+        shows_before="get_provider",
+    ),
     McpTool(name="delete_provider", operation="delete_provider", title="Delete a provider", destructive=True, idempotent=True),
-    McpTool(name="list_models", operation="list_models", title="Models"),
+    McpTool(
+        name="list_models", operation="list_models", title="Models",
+        rows=RowPages(member="models", leave_out=("object", "data", "has_more", "first_id", "last_id", "stt", "tts")),
+        use="Use it for the ids that requests, chains and projects take.",
+    ),
+    McpTool(
+        name="get_prices", operation="page_models", title="Prices",
+        rows=RowPages(member="models", columns=_PRICE_COLUMNS, leave_out=("providers", "fallbacks")),
+        use="Use it for what a model costs; one without `rates` is not priced.",
+    ),
     McpTool(name="register_model", operation="create_model", title="Add a model"),
     McpTool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
     McpTool(
-        name="list_voices", operation="list_voices", title="Voices",
-        more="Where `skipped` is true, a fallback to that model does not happen for such requests.",
+        name="list_voices", operation="list_voices", title="Voices", rows=RowPages(member="voices"),
+        use="`skipped`: a fallback to that model does not happen for such requests.",
     ),
-    McpTool(name="list_projects", operation="list_projects", title="Projects"),
+    McpTool(name="list_projects", operation="list_projects", title="Projects", rows=RowPages(member="projects")),
     McpTool(name="get_project", operation="get_project", title="One project"),
     McpTool(name="create_project", operation="create_project", title="Add a project"),
-    McpTool(name="update_project", operation="update_project", title="Change a project", idempotent=True),
+    McpTool(
+        name="update_project", operation="update_project", title="Change a project", destructive=True, idempotent=True,
+        shows_before="get_project",
+    ),
     McpTool(name="delete_project", operation="delete_project", title="Delete a project", destructive=True, idempotent=True),
-    McpTool(name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", idempotent=True),
-    McpTool(name="simulate_route", operation="route", title="Preview a route", idempotent=True),
-    McpTool(name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True),
+    McpTool(
+        name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", destructive=True, idempotent=True,
+        shows_before="list_fallbacks", use="Use simulate_route afterwards to see what a request would do.",
+    ),
+    McpTool(
+        name="simulate_route", operation="route", title="Preview a route", idempotent=True,
+        use="Use it to understand a fallback, or a model that is not used.",
+    ),
+    McpTool(
+        name="check_config", operation="check_config", title="Check gw.yaml", idempotent=True,
+        use="Use it before a reload, or with `content` before you write a gw.yaml.",
+    ),
+    McpTool(
+        name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True,
+        use="Use it when a bill differs from get_costs.",
+    ),
 )  # fmt: skip

@@ -8,7 +8,10 @@ from typing import Literal
 import trio
 
 from gw.admin import listings
+from gw.admin.config_check import ConfigCheck, check_config
+from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema, from_attributes
+from gw.errors import RequestError
 from gw.gateway import Gateway, HealthProblem
 from gw.telemetry.metrics import MetricFacts
 from gw.web import static_files
@@ -109,6 +112,19 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
 _HTML = Raw("text/html", {"type": "string"})
 _get = partial(Route, "GET", tag="State")
 
+class ConfigText(Body):
+    content: str | None = None
+    """Text of a gw.yaml; absent = the file of this gateway as it is now, which the next reload takes."""
+
+
+async def config_check(request: Request) -> ConfigCheck:
+    """Check a configuration. Raises RequestError, also for a gateway without a file."""
+    text, file = read(request.body, ConfigText).content, request.gateway.settings.path
+    if text is None and file is None:
+        raise RequestError(what="this gateway runs without a file (demo): send `content`", param="content")
+    return await trio.to_thread.run_sync(check_config, text, file)
+
+
 STATE = (
     _get(
         "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front, right="public",
@@ -127,6 +143,11 @@ STATE = (
         "/v1/metrics", "metrics", "Prometheus text exposition.", metrics, right="metrics",
         answers=(Raw("text/plain", {"type": "string"}),),
         notes="Needs no credential from this machine when the gateway is bound to loopback.",
+    ),
+    Route(
+        "POST", "/v1/config/check", "check_config", "Whether a configuration is valid, and what is suspicious in it.", config_check,
+        tag="State", body=ConfigText, answers=(ConfigCheck,), errors=(422,),
+        notes="Nothing is changed. Values that come from environment variables are not shown.",
     ),
     _get(
         "/v1/status", "status", "Providers, and the number of models and projects.",

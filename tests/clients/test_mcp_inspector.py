@@ -175,17 +175,22 @@ Call = Callable[..., Json]
 
 
 def _reports(call: Call, inspector: Inspector) -> None:
-    before = call("get_logs", project="shop", limit=1000)["count"]
     made = ask(inspector.api)
     assert call("get_health")["status"] == "ok"
     assert call("get_provider_status")["providers"] == {"sim": {"configured": True, "type": "local"}}
-    logs = call("get_logs", project="shop", modality="llm", status="success", limit=1000)
-    assert (logs["count"], logs["items"][0]["id"]) == (before + 1, made)
-    assert call("get_logs", status="error")["count"] == 0
+    logs = call("get_logs", project="shop", modality="llm", status="success", limit=20)
+    assert logs["items"][0]["id"] == made
+    assert call("get_logs", status="error")["items"] == []
     assert call("get_request", record_id=made)["requested_model"] == "sim/echo"
     assert made in [each["request_id"] for each in call("get_turn", turn_id="t1")["stages"]]
     assert call("get_overview")["total_requests"] >= 1
-    assert call("get_latency_stats", period="today")["sim/echo"]["request_count"] >= 1
+    assert "t1" in {turn["turn_id"] for turn in call("list_turns", project="shop")["items"]}
+    assert "s1" in {one["session_id"] for one in call("list_sessions", project="shop")["items"]}
+    assert call("get_session", session_id="s1")["requests"] >= 1
+    assert call("get_reliability")["providers"][0]["totals"]["ok"] >= 1
+    assert "sim/echo" in {row["model_id"] for row in call("get_prices")["models"]}
+    assert call("check_config")["valid"] is True
+    assert call("get_latency_stats", period="today")["models"]["sim/echo"]["request_count"] >= 1
     costs = call("get_costs", period="today", project="shop")
     assert costs["total"] == inspector.gateway("/v1/costs?period=today&project=shop")["total"]
     rows = [{"model": "gpt-x", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25}]
@@ -196,7 +201,8 @@ def _reports(call: Call, inspector: Inspector) -> None:
 def _providers(call: Call, inspector: Inspector) -> None:
     call("add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
     assert inspector.gateway("/v1/providers/mine")["api_key_masked"] == "sk-…6789"
-    call("update_provider", provider_id="mine", api_key=KEY + "x")
+    assert call("update_provider", provider_id="mine", api_key=KEY + "x")["action"] == "would_update"
+    call("update_provider", provider_id="mine", api_key=KEY + "x", confirm=True)
     assert call("get_provider", provider_id="mine")["api_key_masked"] == "sk-…789x"
     assert {each["provider_id"] for each in call("list_providers")["providers"]} == {"sim", "mine"}
     assert call("test_provider", provider_id="sim")["status"] == "ok"
@@ -217,12 +223,13 @@ def _models_and_chains(call: Call, inspector: Inspector) -> None:
     call("register_model", modality="llm", provider_id="sim", model_name="scripted")
     assert "sim/scripted" in inspector.gateway("/v1/models")["models"]
     assert "sim/scripted" in call("list_models")["models"]
-    assert call("list_voices")["voices"] == inspector.gateway("/v1/tts/voices")["voices"] != []
-    call("set_fallback_chain", modality="llm", models=["sim/scripted", "sim/echo"])
+    voices = inspector.gateway("/v1/tts/voices")["voices"]
+    assert [voice["model"] for voice in call("list_voices")["voices"]] == [voice["model"] for voice in voices] != []
+    call("set_fallback_chain", modality="llm", models=["sim/scripted", "sim/echo"], confirm=True)
     assert inspector.gateway("/v1/fallbacks")["fallbacks"]["llm"]["models"] == ["sim/scripted", "sim/echo"]
     route = call("simulate_route", modality="llm", model="sim/echo")
     assert [each["model"] for each in route["candidates"]] == ["sim/echo", "sim/scripted"]
-    call("set_fallback_chain", modality="llm", models=["sim/echo"])
+    call("set_fallback_chain", modality="llm", models=["sim/echo"], confirm=True)
     assert call("delete_model", model_id="sim/scripted")["action"] == "would_delete"
     assert call("delete_model", model_id="sim/scripted", confirm=True)["action"] == "deleted"
     assert "sim/scripted" not in inspector.gateway("/v1/models")["models"]
@@ -231,7 +238,7 @@ def _models_and_chains(call: Call, inspector: Inspector) -> None:
 def _projects(call: Call, inspector: Inspector) -> None:
     call("create_project", project_id="app", daily_budget=1.5, budget_action="block")
     assert inspector.gateway("/v1/projects/app")["daily_budget"] == 1.5
-    call("update_project", project_id="app", daily_budget=3)
+    call("update_project", project_id="app", daily_budget=3, confirm=True)
     assert call("get_project", project_id="app")["daily_budget"] == 3.0
     assert {"app", "shop"} <= {each["project_id"] for each in call("list_projects")["projects"]}
     assert call("delete_project", project_id="app")["action"] == "would_delete"

@@ -2,16 +2,19 @@ from pathlib import Path
 
 import pytest
 
+from gw.admin.config_check import findings_of
 from gw.config.gw_yaml import diff_against_example, example_text, key_names, starter_text
 from gw.config.parse import parse
 from gw.errors import ConfigError
 
 
-def test_the_starter_works_with_one_key():
-    settings = parse(starter_text(), file="gw.yaml", env={"OPENAI_API_KEY": "k"}, data_dir=Path("/d"))
+def test_the_starter_is_for_real_vendors_and_models_that_stay():
+    env = {"OPENAI_API_KEY": "k", "DEEPGRAM_API_KEY": "k"}
+    settings = parse(starter_text(), file="gw.yaml", env=env, data_dir=Path("/d"))
     assert settings.warnings == ()
-    assert set(settings.providers) == {"openai", "sim"}
-    assert settings.stacks["voice"].tts == "openai/gpt-4o-mini-tts"
+    assert set(settings.providers) == {"openai", "deepgram"}
+    assert settings.stacks["voice"].tts == "deepgram/aura-2-thalia-en"
+    assert {finding.result for finding in findings_of(settings)} == {"ok"}
     assert len(starter_text().splitlines()) < 50
 
 

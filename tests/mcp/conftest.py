@@ -50,7 +50,7 @@ class McpGateway:
             yield session
 
 
-async def called(session, name, **arguments) -> mcp_types.CallToolResult:
+async def called(session, name, /, **arguments) -> mcp_types.CallToolResult:
     with trio.fail_after(20):
         return await session.call_tool(name, arguments)
 
@@ -61,12 +61,12 @@ def transport(request):
 
 
 @asynccontextmanager
-async def open_mcp_gateway(folder, *, read_only=False, token=TOKEN, text=TEXT):
+async def open_mcp_gateway(folder, *, read_only=False, as_text=False, token=TOKEN, text=TEXT):
     settings = attrs.evolve(
         parse(text, file="gw.yaml", env={}, data_dir=folder), secret=Secret("x"), secret_folder=folder
     )
     async with open_gateway(settings) as gateway, trio.open_nursery() as nursery:
-        server = build(InProcessApi(gateway, settings.auth.admin_token, "mcp"), read_only=read_only)
+        server = build(InProcessApi(gateway, settings.auth.admin_token, "mcp"), read_only=read_only, as_text=as_text)
         urls = await nursery.start(listen, server, Secret(token), settings.serve)
         yield McpGateway(gateway, urls[0])
         nursery.cancel_scope.cancel()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import jsonschema
+import mcp_types
 import pytest
 
+from gw.mcp.server import ToolHandlers
 from gw.mcp.tools import TOOLS
 from tests.fakes.records import record
 from tests.mcp.conftest import called, open_mcp_gateway
@@ -23,8 +26,9 @@ CONTRACT = {
     *("list_models", "register_model", "delete_model", "list_projects", "get_project"),
     *("create_project", "delete_project", "get_overview", "get_request", "get_turn"),
     *("get_audit_log", "update_provider", "update_project", "set_fallback_chain", "simulate_route"),
-    *("run_reconcile", "list_voices"),
+    *("run_reconcile", "list_voices", "list_turns", "list_sessions", "get_session", "get_reliability", "get_prices", "check_config"),
 }
+CHANGES = {"update_provider", "update_project", "set_fallback_chain"}
 KEY = "sk-canary-0123456789"
 
 
@@ -38,18 +42,18 @@ async def mcp_gateway(tmp_path):
         yield created
 
 
-async def good(session, name, **arguments):
+async def good(session, name, /, **arguments):
     """The structured result, which keeps the tool's own schema."""
     answer = await called(session, name, **arguments)
     assert not answer.is_error, answer.content
     result = answer.structured_content
-    assert json.loads(answer.content[0].text) == result
+    assert len(answer.content[0].text) < 200, "the result is sent once"
     (tool,) = [t for t in TOOLS if t.name == name]
     jsonschema.validate(result, tool.output_schema)
     return result
 
 
-async def failed(session, name, **arguments):
+async def failed(session, name, /, **arguments):
     answer = await called(session, name, **arguments)
     assert answer.is_error
     error = json.loads(answer.content[0].text)
@@ -75,7 +79,10 @@ async def test_what_an_agent_is_told(mcp_gateway, transport):
             assert all("description" in p or "anyOf" in p or "type" in p or "enum" in p or "$ref" in p
                        for p in tool.input_schema["properties"].values())  # fmt: skip
             assert tool.annotations.read_only_hint is not None
-            assert tool.annotations.destructive_hint is tool.name.startswith("delete_")
+            changes = tool.name.startswith("delete_") or tool.name in CHANGES
+            assert tool.annotations.destructive_hint is (None if tool.annotations.read_only_hint else changes)
+        size = sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in listed)
+        assert size < 20_000, "what every session of an agent begins with"
 
 
 async def test_reports(mcp_gateway, transport):
@@ -85,13 +92,20 @@ async def test_reports(mcp_gateway, transport):
         costs = await good(session, "get_costs", period="today")
         assert costs["total"] == 0.002
         assert (await good(session, "get_overview"))["total_requests"] == 1
-        assert "openai/gpt-x" in await good(session, "get_latency_stats")
+        assert "openai/gpt-x" in (await good(session, "get_latency_stats"))["models"]
+        assert [turn["turn_id"] for turn in (await good(session, "list_turns"))["items"]] == ["t1"]
+        assert [(one["session_id"], one["cost_usd"]) for one in (await good(session, "list_sessions"))["items"]] == [("s", 0.002)]
+        assert (await good(session, "get_session", session_id="s"))["requests"] == 1
+        reliability = await good(session, "get_reliability")
+        assert {row["provider"]: row["totals"]["ok"] for row in reliability["providers"]} == {"openai": 1, "sim": 0}
+        prices = await good(session, "get_prices", fields=["model_id", "rates"])
+        assert [row["model_id"] for row in prices["models"]] == ["sim/echo", "openai/gpt-x", "sim/tone", "sim/tone"]
         logs = await good(session, "get_logs", limit=5, modality="llm")
         assert [entry["id"] for entry in logs["items"]] == ["r1"]
-        assert (await good(session, "get_logs", modality="tts"))["count"] == 0
+        assert (await good(session, "get_logs", modality="tts"))["items"] == []
         assert (await good(session, "get_request", record_id="r1"))["cost_usd"] == 0.002
         await good(session, "get_turn", turn_id="t1")
-        tone = {"voice": "", "model": "sim/tone", "vendor_voice": "", "source": "vendor"}
+        tone = {"model": "sim/tone", "source": "vendor"}  # members without a value are left out
         assert tone in (await good(session, "list_voices"))["voices"]
         assert (await good(session, "get_audit_log"))["items"] == []
 
@@ -102,7 +116,7 @@ async def test_providers(mcp_gateway, transport):
         created = await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
         assert created["api_key_masked"] == "sk-…6789"
         assert current.catalog.provider("mine").api_key.reveal() == KEY
-        await good(session, "update_provider", provider_id="mine", api_key=KEY + "x")
+        await good(session, "update_provider", provider_id="mine", api_key=KEY + "x", confirm=True)
         assert current.catalog.provider("mine").api_key.reveal() == KEY + "x"
         assert (await good(session, "get_provider", provider_id="mine"))["source"] == "db"
         assert len((await good(session, "list_providers"))["providers"]) == 3
@@ -123,7 +137,11 @@ async def test_models_and_chains(mcp_gateway, transport):
         await good(session, "register_model", modality="llm", provider_id="sim", model_name="a/b")
         assert "llm:sim/a/b" in current.catalog.models
         assert "sim/a/b" in (await good(session, "list_models"))["models"]
-        await good(session, "set_fallback_chain", modality="llm", models=["sim/a/b", "sim/echo"])
+        chain = {"modality": "llm", "models": ["sim/a/b", "sim/echo"]}
+        preview = await good(session, "set_fallback_chain", **chain)
+        assert preview["changes"] == {"models": {"before": ["openai/gpt-x", "sim/echo"], "after": ["sim/a/b", "sim/echo"]}}
+        assert current.catalog.chains["llm"] == ("openai/gpt-x", "sim/echo")
+        await good(session, "set_fallback_chain", **chain, confirm=True)
         assert current.catalog.chains["llm"] == ("sim/a/b", "sim/echo")
         route = await good(session, "simulate_route", modality="llm", model="openai/gpt-x")
         assert [c["model"] for c in route["candidates"]] == ["openai/gpt-x", "sim/a/b", "sim/echo"]
@@ -137,7 +155,10 @@ async def test_projects(mcp_gateway, transport):
     async with mcp_gateway.client(transport) as session:
         await good(session, "create_project", project_id="app", daily_budget=1.5, budget_action="block")
         assert current.catalog.project("app").daily_budget_nusd == 1_500_000_000
-        await good(session, "update_project", project_id="app", daily_budget=3)
+        preview = await good(session, "update_project", project_id="app", daily_budget=3, name="app")
+        assert (preview["action"], preview["changes"]) == ("would_update", {"daily_budget": {"before": 1.5, "after": 3}})
+        assert current.catalog.project("app").daily_budget_nusd == 1_500_000_000
+        assert (await good(session, "update_project", project_id="app", daily_budget=3, confirm=True))["action"] == "updated"
         assert (await good(session, "get_project", project_id="app"))["daily_budget"] == 3.0
         assert len((await good(session, "list_projects"))["projects"]) == 3
         assert (await good(session, "delete_project", project_id="app"))["action"] == "would_delete"
@@ -159,6 +180,10 @@ async def test_what_goes_wrong_says_how_to_mend_it(mcp_gateway):
         error = await failed(session, "get_costs", period="ever")
         assert (error["code"], error["param"]) == ("invalid_request", "period")
         assert (await failed(session, "get_logs", limit="many"))["param"] == "limit"
+        assert (await failed(session, "get_logs", limit=21))["param"] == "limit"
+        assert (await failed(session, "get_logs", fields=["prompt"]))["param"] == "fields.0"
+        assert (await failed(session, "list_models", cursor="x"))["param"] == "cursor"
+        assert (await failed(session, "update_project", project_id="x", name="y"))["code"] == "project_not_found"
         assert (await failed(session, "get_logs", nonsense=1))["code"] == "invalid_request"
         assert (await failed(session, "get_project"))["code"] == "invalid_request"
         assert "list_projects" in (await failed(session, "get_project", project_id="x"))["hint"]
@@ -177,3 +202,93 @@ async def test_read_only_hides_what_changes(tmp_path):
             *("create_project", "update_project", "delete_project", "set_fallback_chain"),
         }
         assert (await failed(session, "create_project", project_id="x"))["code"] == "unknown_tool"
+
+
+async def test_a_preview_of_a_new_key_shows_no_key(mcp_gateway):
+    async with mcp_gateway.client() as session:
+        await good(session, "add_provider", provider_id="mine", provider_type="openai", api_key=KEY)
+        preview = await good(session, "update_provider", provider_id="mine", api_key="sk-another-9876543210")
+        assert preview["changes"] == {"api_key": {"before": "sk-…6789", "after": "a new key"}}
+
+
+async def test_the_log_is_short_and_complete_page_by_page(mcp_gateway, transport):
+    gateway = mcp_gateway.gateway
+    for number in range(47):
+        long = {"model_id": "openrouter/meta-llama/llama-4-maverick-17b-128e-instruct", "session_id": "s", "turn_id": "t"}
+        code = {"error_code": "upstream_failed", "status": "error"} if number % 2 else {}
+        project = "a-project-with-a-name-of-the-usual-length"
+        finished = record(f"{number:032x}", timestamp=gateway.clock.now() + number, project=project, ttfb_ms=123.456, **long, **code)
+        gateway.store.finish(finished)
+    await gateway.store.flush()
+    async with mcp_gateway.client(transport) as session:
+        answer = await called(session, "get_logs")
+        assert len(answer.model_dump_json(by_alias=True, exclude_none=True)) < 4_000
+        assert len(answer.structured_content["items"]) == 10
+        seen, cursor = [], {}
+        while True:
+            page = await good(session, "get_logs", limit=20, fields=["id"], **cursor)
+            seen += [row["id"] for row in page["items"]]
+            if "next_cursor" not in page:
+                break
+            cursor = {"cursor": page["next_cursor"]}
+        assert seen == [f"{number:032x}" for number in range(46, -1, -1)] + ["r1"]
+        (row,) = (await good(session, "get_logs", limit=1, fields=["timestamp", "cost_usd"]))["items"]
+        assert set(row) == {"timestamp", "cost_usd"}
+        assert row["timestamp"].endswith("Z")
+
+
+async def test_long_lists_are_cut(tmp_path):
+    many = "".join(f"  p{number:02}: {{}}\n" for number in range(45))
+    models = ", ".join(f"sim/m{number:02}" for number in range(45))
+    text = f"providers: {{sim: {{}}}}\nmodels: {{llm: [{models}]}}\nserve: {{port: 0}}\nprojects:\n{many}"
+    async with open_mcp_gateway(tmp_path, text=text) as mcp_gateway, mcp_gateway.client() as session:
+        projects = await good(session, "list_projects")
+        assert len(projects["projects"]) == 20
+        assert projects["left_off"] == {"stats": len(mcp_gateway.gateway.current.catalog.projects) - 20}
+        seen: set[str] = set()
+        cursor = {}
+        for size in (20, 20, 5):
+            page = await good(session, "list_models", **cursor)
+            assert len(page["models"]) == size
+            seen |= {*page["models"]}
+            cursor = {"cursor": page.get("next_cursor", "")}
+        assert len(seen) == 45
+
+
+async def test_a_configuration(mcp_gateway, transport):
+    async with mcp_gateway.client(transport) as session:
+        wrong = await good(session, "check_config", content="providers: {sim: }\nmodels: {lllm: []}\n")
+        assert (wrong["valid"], wrong["problems"][0]["line"], wrong["problems"][0]["where"]) == (False, 2, "models.lllm")
+        risky = "providers: {sim: , openai: {api_key: k}}\nmodels: {llm: [openai/gpt-4-turbo, sim/echo]}\n"
+        checked = await good(session, "check_config", content=risky + "fallbacks: {llm: [openai/gpt-4-turbo, sim/echo]}\n")
+        warned = {finding["subject"] for finding in checked["findings"] if finding["result"] == "warning"}
+        assert (checked["valid"], warned) == (True, {"model openai/gpt-4-turbo", "chain fallbacks.llm", "prices"})
+        assert "cannot be read" in (await good(session, "check_config"))["problems"][0]["what"]  # the file of this test is a name only
+
+
+async def test_clients_that_read_only_text(tmp_path):
+    """Before the protocol of 2025-06-18 there was no structured content, and some clients do not read it today."""
+    async with open_mcp_gateway(tmp_path, as_text=True) as mcp_gateway, mcp_gateway.client() as session:
+        assert {tool.output_schema for tool in (await session.list_tools()).tools} == {None}
+        answer = await called(session, "get_health")
+        assert answer.structured_content is None
+        assert json.loads(answer.content[0].text)["status"] == "ok"
+
+
+@pytest.mark.parametrize(("protocol", "structured"), [("2025-03-26", False), ("2025-06-18", True), ("2025-11-25", True)])
+async def test_older_protocols(protocol, structured):
+    handlers = ToolHandlers(Answering({"status": "ok"}), {tool.name: tool for tool in TOOLS}, as_text=False)
+    params = mcp_types.CallToolRequestParams(name="get_health", arguments={})
+    answer = await handlers.call_tool(SimpleNamespace(protocol_version=protocol), params)
+    assert (answer.structured_content is not None) is structured
+    assert ('"status"' in answer.content[0].text) is not structured
+
+
+class Answering:
+    """An API with one answer."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    async def call(self, *request):
+        return 200, self.answer
