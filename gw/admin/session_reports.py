@@ -17,7 +17,7 @@ from gw.admin.logs import LogRecord, log_record
 from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, page_size, project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
-from gw.admin.turn_reports import TurnSummary
+from gw.admin.turn_reports import TurnDetail, TurnSummary
 from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries, session_queries
@@ -75,7 +75,7 @@ class SessionSummary(Schema):
 class SessionDetail(SessionSummary):
     """`conversation`: the turns in order. `others`: requests outside of turns, such as a live transcription of all of them."""
 
-    conversation: list[TurnSummary]
+    conversation: list[TurnDetail]
     others: list[LogRecord]
 
 
@@ -176,7 +176,7 @@ def summaries(sessions: list[Session]) -> list[SessionSummary]:
 def _detail(session: Session | None) -> SessionDetail | None:
     if session is None:
         return None
-    conversation = turn_reports.summaries(_turns(session))
+    conversation = [turn_reports.detail(turn) for turn in _turns(session)]
     others = [log_record(record) for record in session.requests if record.turn_id is None]
     return from_attributes(SessionDetail, _summary(session, conversation), conversation=conversation, others=others)
 

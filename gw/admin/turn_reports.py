@@ -103,6 +103,10 @@ async def one(
     turn = await store.read(queries.turn, turn_id, project=only, session_id=session or None)
     if turn is None:
         raise UnknownTurnError(name=turn_id)
+    return detail(turn)
+
+
+def detail(turn: Turn) -> TurnDetail:
     began = _began(turn)
     records = [(_as_record(speech), True) for speech in _speech(turn)] + [(record, False) for record in turn.requests]
     records.sort(key=lambda item: item[0].timestamp)

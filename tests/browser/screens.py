@@ -19,7 +19,8 @@ from tests.e2e.conftest import starter  # noqa: E402
 
 FOLDER = ROOT / "docs" / "screens"
 PAGES = {
-    "overview": "/", "turns": "/turns", "logs": "/logs", "latency": "/latency?period=week&model=sim/echo&other=sim/flaky",
+    "overview": "/", "sessions": "/sessions", "turns": "/turns", "logs": "/logs",
+    "latency": "/latency?period=week&model=sim/echo&other=sim/flaky",
     "costs": "/costs?period=month", "reliability": "/reliability?period=week", "providers": "/providers",
     "models": "/models", "projects": "/projects", "keys": "/keys", "playground": "/playground", "audit": "/audit",
     "settings": "/settings", "live": "/live",

@@ -9,6 +9,7 @@ pytestmark = pytest.mark.browser
 PAGES = {
     "/": "Overview",
     "/live": "Live",
+    "/sessions": "Conversations",
     "/turns": "Turns",
     "/logs": "Logs",
     "/latency": "Latency",
@@ -106,6 +107,43 @@ def test_turns_and_their_waterfall(used, view):
     drawer.get_by_text("/v1/audio/transcriptions").first.wait_for()
     page.keyboard.press("Escape")
     drawer.wait_for(state="detached")
+
+
+def test_a_conversation_and_its_turns(used, view):
+    seen = view(used)
+    page = seen.open("/sessions")
+    [listed] = used.ask("/v1/sessions?q=call-1&project=demo")
+    row = page.locator('tr[data-session="call-1"]', has=page.get_by_text("demo"))
+    assert row.locator("td").nth(4).inner_text() == str(listed["turns"]) == "2"
+    row.locator("a").click()
+    page.locator("main h1", has_text="Conversation").wait_for()
+    seen.settle()
+    whole = used.ask("/v1/sessions/call-1?project=demo")
+    figure = {name: page.locator(f'[data-figure="{name}"]').inner_text() for name in ("Turns", "Whole call", "Project")}
+    assert (figure["Turns"], figure["Project"]) == ("2", "demo")
+    assert float(figure["Whole call"].lstrip("$")) == pytest.approx(whole["cost_usd"], rel=0.05)
+    assert page.locator("tr[data-turn]").count() == len(whole["conversation"])
+    page.locator("tr[data-turn]").first.get_by_role("link", name="llm").click()
+    stage = next(stage for stage in whole["conversation"][0]["stages"] if stage["modality"] == "llm")
+    page.get_by_role("dialog", name=f"Request {stage['request_id']}").wait_for()
+    page.reload()
+    page.get_by_role("dialog", name=f"Request {stage['request_id']}").wait_for()
+
+
+def test_conversations_are_filtered_and_sorted_by_the_gateway(used, view):
+    seen = view(used)
+    page = seen.open("/sessions?project=demo")
+    page.get_by_label("Trouble").select_option("error")
+    page.get_by_text("No conversations match").wait_for()
+    page.get_by_label("Trouble").select_option("")
+    page.get_by_role("button", name="Cost").click()
+    page.wait_for_url("**sort=-cost_usd**")
+    page.locator("th[aria-sort=descending]", has_text="Cost").wait_for()
+    seen.settle()
+    assert seen.asked[-1] == "/v1/sessions?project=demo&sort=-cost_usd&limit=50"
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert download.value.path().read_text().startswith("session_id,project,timestamp,")
 
 
 def test_latency(used, view):

@@ -14,6 +14,7 @@ export interface Page {
 export const PAGES: readonly Page[] = [
   { path: "/", name: "Overview", icon: "home", group: "watch", scoped: "both", load: () => import("../pages/Overview.svelte") },
   { path: "/live", name: "Live", icon: "live", group: "watch", scoped: "project", load: () => import("../pages/Live.svelte") },
+  { path: "/sessions", name: "Conversations", icon: "sessions", group: "watch", scoped: "times", load: () => import("../pages/Sessions.svelte") },
   { path: "/turns", name: "Turns", icon: "turns", group: "watch", scoped: "project", load: () => import("../pages/Turns.svelte") },
   { path: "/logs", name: "Logs", icon: "logs", group: "watch", scoped: "times", load: () => import("../pages/Logs.svelte") },
   { path: "/latency", name: "Latency", icon: "latency", group: "watch", scoped: "both", load: () => import("../pages/Latency.svelte") },

@@ -572,12 +572,54 @@ export interface Shapes {
     usage: Shapes["Usage"];
     measured_usage: Shapes["Usage"] | null;
   };
+  SessionDetail: {
+    session_id: string;
+    project: string;
+    first_request_id: string;
+    timestamp: number;
+    length_ms: number;
+    turns: number;
+    requests: number;
+    first_audio_p50_ms: number | null;
+    first_audio_p95_ms: number | null;
+    first_audio_max_ms: number | null;
+    interruptions: number;
+    fallbacks: number;
+    errors: number;
+    silence_ms: number | null;
+    cost_usd: number;
+    wasted_usd: number;
+    unpriced_requests: number;
+    is_cut: boolean;
+    conversation: Shapes["TurnDetail"][];
+    others: Shapes["LogRecord"][];
+  };
   SessionState: {
     auth_on: boolean;
     authenticated: boolean;
     principal: "admin" | "anyone" | "key" | null;
     project: string | null;
     expires_at: number | null;
+  };
+  SessionSummary: {
+    session_id: string;
+    project: string;
+    first_request_id: string;
+    timestamp: number;
+    length_ms: number;
+    turns: number;
+    requests: number;
+    first_audio_p50_ms: number | null;
+    first_audio_p95_ms: number | null;
+    first_audio_max_ms: number | null;
+    interruptions: number;
+    fallbacks: number;
+    errors: number;
+    silence_ms: number | null;
+    cost_usd: number;
+    wasted_usd: number;
+    unpriced_requests: number;
+    is_cut: boolean;
   };
   SetChain: {
     models: string[];
