@@ -28,13 +28,14 @@ from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
 from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
+from gw.store.capture_writer import CaptureStore
 from gw.store.store import Store, open_readonly, open_store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
 from gw.types.secret import Secret
 
-HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held", "log_not_written"]
+HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written"]
 
 _MAX_ENDED_SESSIONS = 10_000  # when full, the session that was logged out first is forgotten
 
@@ -47,6 +48,8 @@ class Gateway:
     """Current settings; `reload` replaces them."""
     current: CurrentCatalog
     store: Store
+    captures: CaptureStore | None = None
+    """None: there is no secret to encrypt captured content with, so nothing is captured."""
     relay: Relay
     ledger: Ledger
     limits: ProviderLimits
@@ -86,6 +89,7 @@ class Gateway:
             ("records_not_stored", self.store.degraded),
             ("reload_failed", self.failed_reload),
             ("retention_held", self.store.retention_held),
+            ("capture_not_written", self.captures is not None and self.captures.trouble),
             ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
         return [name for name, present in found if present]
@@ -97,7 +101,8 @@ class Gateway:
         """
         unchanged = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
-        settings = attrs.evolve(settings, serve=serve, cost_tracking=self.settings.cost_tracking, mcp=self.settings.mcp)
+        kept = {name: getattr(self.settings, name) for name in _BOUND_SECTIONS}
+        settings = attrs.evolve(settings, serve=serve, **kept)
         rates = _rates(settings)
         await self.registrar.reload(settings)
         self.settings = settings
@@ -109,11 +114,12 @@ class Gateway:
 
 _BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight")
 """Settings of `serve` that are read once, at the start."""
+_BOUND_SECTIONS = ("cost_tracking", "capture", "mcp")
 
 
 def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     serve = [f"serve.{name}" for name in _BOUND if getattr(old.serve, name) != getattr(new.serve, name)]
-    others = [name for name in ("cost_tracking", "mcp") if getattr(old, name) != getattr(new, name)]
+    others = [name for name in _BOUND_SECTIONS if getattr(old, name) != getattr(new, name)]
     return (*serve, *others)
 
 
@@ -156,7 +162,10 @@ async def open_gateway(
         estimated = {project: spend.estimated for project, spend in spent.items()}
         ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated)
         pool = make_pool()
-        accounting = Accounting(clock=clock, book=book, ledger=ledger, records=store, observer=metrics)
+        captures = None if read_only or not settings.secret else _captures(settings, clock, registrar)
+        accounting = Accounting(
+            clock=clock, book=book, ledger=ledger, records=store, observer=metrics, captures=captures
+        )
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
         planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
         relay = Relay(planner)
@@ -164,9 +173,11 @@ async def open_gateway(
             with one_error():
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(relay.in_flight.keeper.run)
+                    if captures is not None:
+                        nursery.start_soon(captures.run)
                     gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-                        relay=relay, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
+                        captures=captures, relay=relay, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
                         started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
                     nursery.start_soon(gateway.background.run)
@@ -174,6 +185,13 @@ async def open_gateway(
                     nursery.cancel_scope.cancel()
         finally:
             await pool.aclose()
+
+
+def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> CaptureStore:
+    return CaptureStore(
+        settings.cost_tracking.db_path, clock, max_bytes=int(settings.capture.max_mb * 1_000_000),
+        key=registrar.capture_key, keep_s=registrar.capture_keep_s,
+    )  # fmt: skip
 
 
 def _store(

@@ -1,4 +1,4 @@
-"""Encryption of stored provider keys: the source of the secret, and the envelope of a key.
+"""Encryption of stored provider keys and of captured content: the source of the secret, and the envelope of a key.
 
 A key is encrypted together with its provider id and origin, so it cannot be used for another provider or host by copying a
 row or changing a `base_url`. The library is imported at the first use: a gateway without stored keys, and `gw --help`, start
@@ -29,6 +29,7 @@ SECRET_FILE = ".secret"
 _SALT = b"gw vault"
 _FOR_ENCRYPTION, _FOR_CHECK = b"fernet key v1", b"key check v1"
 _KEY_BYTES = 32
+_NONCE_BYTES = 12
 
 
 def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret, ...]:
@@ -126,6 +127,38 @@ class Vault:
 
     def __repr__(self) -> str:
         return f"Vault({len(self.secrets)} secrets)"
+
+
+class ContentCipher:
+    """Encrypts content with a key of its own (AES-256-GCM), which the vault keeps encrypted.
+
+    `about` says what the content belongs to. Content cannot be read as that of anything else.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._aead = AESGCM(key)
+
+    @staticmethod
+    def new_key() -> bytes:
+        return os.urandom(_KEY_BYTES)
+
+    def seal(self, content: bytes, *, about: str) -> bytes:
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, content, about.encode())
+
+    def open(self, sealed: bytes, *, about: str) -> bytes:
+        """Raises ValueError for content of another key or of something else."""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about.encode())
+        except InvalidTag as error:
+            raise ValueError("this was encrypted with another key, or for something else") from error
+
+    def __repr__(self) -> str:
+        return "ContentCipher()"
 
 
 class _Envelope(msgspec.Struct, frozen=True):

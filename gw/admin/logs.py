@@ -22,6 +22,7 @@ from gw.store.chunked_body import Encoded
 from gw.store.queries import NoSuchRecord
 from gw.store.requests import LogFilter, seconds_and_characters
 from gw.store.store import Reader
+from gw.types.captured import CaptureState
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
 from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, Usage
@@ -111,6 +112,8 @@ class RequestDetail(LogRecord):
     endpoint: str
     usage: Usage
     measured_usage: Usage | None
+    captured: CaptureState | None
+    """Fate of its words and sound where the project has `capture`: `incomplete` or `dropped` for lack of room."""
 
 
 def log_record(record: RequestRecord) -> LogRecord:

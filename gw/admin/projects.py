@@ -15,15 +15,30 @@ from gw.admin.fallbacks import checked_chain
 from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
 from gw.admin.schemas import Schema, Usd, from_attributes
+from gw.config.capture_rules import missing_for
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
-from gw.types.entities import Actor, BudgetAction, Project, StoredKey, name_of, nano_usd
+from gw.types.entities import Actor, BudgetAction, Capture, Project, StoredKey, name_of, nano_usd
 from gw.types.ids import Modality, Source
+from gw.types.secret import Secret
 
 MOST_USD = 1e9  # highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD
 _DESCRIPTION_CHARACTERS = 2_000
 _MOST_TAGS = 50
+_MOST_NAMES = 1_000
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+class CaptureBody(Body):
+    """Words and sound of a project to keep, encrypted. It needs GW_SECRET, and `audio` needs gw[capture]."""
+
+    text: bool = False
+    audio: bool = False
+    share: Annotated[float, Meta(ge=0, le=1)] = 0.05
+    """Share of sessions of which something is kept."""
+    keep_days: Annotated[int, Meta(ge=1, le=3_650)] = 14
+    names: tuple[str, ...] = ()
+    """Words that are replaced before anything is kept, beside card numbers, phone numbers and mail addresses."""
 
 
 class CreateProject(Body):
@@ -39,6 +54,8 @@ class CreateProject(Body):
     accent: str | None = None
     """`#rrggbb`."""
     fallbacks: dict[Modality, list[str]] | None = None
+    capture: CaptureBody | None = None
+    """Null = nothing is kept."""
 
 
 UpdateProject = update_body("UpdateProject", CreateProject)
@@ -56,6 +73,7 @@ class ProjectEntry(Schema):
     default_stack: str
     tags: Sequence[str]
     accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
+    capture: Capture | None
     source: Source
 
 
@@ -87,7 +105,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
     """Raises RequestError, ConflictError."""
     request = read(body, CreateProject)
     project_id = checked_id(request.project_id, "project_id")
-    values = _values(registrar.catalog, request)
+    values = _values(registrar, request)
     project = Project(id=project_id, source="db", **values | {"name": values.get("name") or project_id})
     async with registrar.change(by) as draft:
         if project_id in registrar.catalog.projects or ("project", project_id) in draft.stored:
@@ -98,7 +116,7 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
 
 async def update(registrar: Registrar, project_id: str, body: Mapping[str, object], by: Actor) -> ProjectUpdated:
     """Raises RequestError, ReadOnlyError, UnknownProjectError."""
-    changed = _values(registrar.catalog, read(body, UpdateProject))
+    changed = _values(registrar, read(body, UpdateProject))
     async with registrar.change(by) as draft:
         before = _editable(registrar, project_id)
         after = msgspec.structs.replace(before, **changed)
@@ -132,8 +150,9 @@ def _editable(registrar: Registrar, project_id: str) -> Project:
     return stored
 
 
-def _values(catalog: Catalog, body: Body) -> dict[str, Any]:
+def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
     """Return the fields to store. Raises RequestError."""
+    catalog = registrar.catalog
     checks: Checks = {
         "name": checked_text,
         "description": partial(checked_text, longest=_DESCRIPTION_CHARACTERS),
@@ -143,6 +162,7 @@ def _values(catalog: Catalog, body: Body) -> dict[str, Any]:
         "tags": _checked_tags,
         "accent": _checked_accent,
         "fallbacks": partial(_checked_chains, catalog),
+        "capture": partial(_checked_capture, registrar.settings.secret),
     }
     values = checked(body, checks)
     if "daily_budget" in values:
@@ -183,6 +203,18 @@ def _checked_chains(
     catalog: Catalog, value: Mapping[Modality, list[str]] | None, param: str
 ) -> dict[Modality, tuple[str, ...]]:
     return {modality: checked_chain(catalog, modality, chain, param) for modality, chain in (value or {}).items()}
+
+
+def _checked_capture(secret: Secret, value: CaptureBody | None, param: str) -> Capture | None:
+    if value is None:
+        return None
+    names = tuple(checked_text(name, f"{param}.names", longest=64) for name in value.names)
+    if len(names) > _MOST_NAMES:
+        raise RequestError(what=f"{param}.names may have at most {_MOST_NAMES} entries", param=param)
+    capture = Capture(text=value.text, audio=value.audio, share=value.share, keep_days=value.keep_days, names=names)
+    if (missing := missing_for(capture, secret)) is not None:
+        raise RequestError(what=": ".join(missing), param=param)
+    return capture
 
 
 def _audited(project: Project) -> dict[str, object]:

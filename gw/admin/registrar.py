@@ -10,6 +10,7 @@ needed, not before.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,12 +27,13 @@ from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.merge import Merged, merge
 from gw.store.entity_rows import Change
 from gw.store.store import Store
-from gw.telemetry.clock import Clock
+from gw.telemetry.clock import DAY_S, Clock
 from gw.types.address import split_address
 from gw.types.entities import Action, Actor, AuditEntry, Name, Stored, StoredProvider, name_of
 from gw.types.secret import Secret
-from gw.vault import Vault, load_secrets, new_secret, replace_secret_file
+from gw.vault import ContentCipher, Vault, load_secrets, new_secret, replace_secret_file
 
+CAPTURE_KEY = "capture_key"  # name of the meta value that has the key of captured content, encrypted
 KEY_CHECK = "key_check"  # name of the meta value that tells with which secret the keys were encrypted
 _log = structlog.get_logger("gw.admin")
 
@@ -158,6 +160,31 @@ class Registrar:
             self._vault = await trio.to_thread.run_sync(_open_vault, secret, self.settings.previous_secret, folder)
         return self._vault
 
+    async def capture_key(self) -> bytes:
+        """Return the key of captured content, made when it is first needed. Raises KeyDecryptError, StoreUnavailable, ConfigError."""
+        async with self._lock:
+            vault = await self.vault()
+            if (stored := await self.store.meta(CAPTURE_KEY)) is not None:
+                key = vault.decrypt(stored.encode(), provider=CAPTURE_KEY, origin="")
+                return base64.b64decode(key.reveal())
+            fresh = ContentCipher.new_key()
+            token = vault.encrypt(Secret(base64.b64encode(fresh).decode()), provider=CAPTURE_KEY, origin="").decode()
+            await self.store.change(Change(meta=((CAPTURE_KEY, token), (KEY_CHECK, vault.check_value))))
+            return fresh
+
+    def capture_keep_s(self) -> Mapping[str, float]:
+        """Return how long each project that captures keeps that, in seconds."""
+        projects = self.catalog.projects.values()
+        return {project.id: float(project.capture.keep_days * DAY_S) for project in projects if project.capture is not None}
+
+    async def record_reading(self, by: Actor, entity_id: str, changes: Mapping[str, object], *, action: Action = "read") -> None:
+        """Write the audit entry of somebody who reads or deletes captured content. Raises StoreUnavailable."""
+        entry = AuditEntry(
+            timestamp=self.clock.now(), entity_type="capture", entity_id=entity_id, action=action, changes=changes,
+            source=by.source, actor=by.name,
+        )  # fmt: skip
+        await self.store.change(Change(audit=(entry,)))
+
     async def encrypt(self, provider: StoredProvider, key: Secret, draft: Draft) -> str:
         """Return the key as it is stored with `provider`, "" for none."""
         if not key:
@@ -185,6 +212,8 @@ class Registrar:
             for provider in providers:
                 token = vault.rotate(provider.key.encode(), provider=provider.id).decode()
                 draft.replace_silently(msgspec.structs.replace(provider, key=token))
+            if (stored := await self.store.meta(CAPTURE_KEY)) is not None:
+                draft.meta.append((CAPTURE_KEY, vault.rotate(stored.encode(), provider=CAPTURE_KEY).decode()))
             draft.meta.append((KEY_CHECK, vault.check_value))
         if fresh is not None:
             await trio.to_thread.run_sync(replace_secret_file, folder, [fresh])

@@ -18,9 +18,19 @@ from gw.types.entities import BudgetAction
 DAY_S = 86_400
 
 
-def _members(tags: tuple[str, ...], **fields: Any) -> dict[str, object]:
+def _members(
+    tags: tuple[str, ...], capture: str | None, capture_share: float | None, capture_days: int | None,
+    capture_names: tuple[str, ...], **fields: Any,
+) -> dict[str, object]:  # fmt: skip
     """Return the named options as members. An empty tag alone takes all tags away."""
-    return named(**fields, tags=[tag for tag in tags if tag] if tags else None)
+    members = named(**fields, tags=[tag for tag in tags if tag] if tags else None)
+    details = named(share=capture_share, keep_days=capture_days, names=list(capture_names) or None)
+    if capture is None and details:
+        raise click.UsageError("--capture-share, --capture-days and --capture-name need --capture, which says what to keep")
+    if capture is not None:
+        kinds = dict.fromkeys(capture.split("+"), True) if capture != "off" else {}
+        members["capture"] = {**kinds, **details} if kinds else None
+    return members
 
 
 PROJECTS = Resource(noun="project", path="/v1/projects", metavar="PROJECT", members=_members)
@@ -32,6 +42,10 @@ OPTIONS = (
     click.option("--default-stack", help="Stack for requests that name no model."),
     click.option("--tag", "tags", multiple=True, help="May be given several times; replaces the existing tags."),
     click.option("--accent", metavar="#RRGGBB", help="Colour in the dashboard."),
+    click.option("--capture", type=click.Choice(("off", "text", "audio", "text+audio")), help="What is kept of its sessions."),
+    click.option("--capture-share", type=click.FloatRange(0, 1), help="Share of sessions that are kept.  [default: 0.05]"),
+    click.option("--capture-days", type=click.IntRange(1, 3_650), help="Days for which it is kept.  [default: 14]"),
+    click.option("--capture-name", "capture_names", multiple=True, help="Word to replace; may be given several times."),
 )
 COLUMNS: Columns = {
     "project": "id", "name": "name", "requests_today": "requests_today",
@@ -59,6 +73,9 @@ def _project_facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     names = ("id", "name", "description", "budget_action", "budget_status", "default_stack", "accent", "source")
     facts: list[tuple[str, Cell]] = [(name, answer[name]) for name in names]
     facts += [(name, money(answer[name])) for name in ("daily_budget", "today_spend")]
+    if (capture := answer["capture"]) is not None:
+        kinds = "+".join(kind for kind in ("text", "audio") if capture[kind]) or "off"
+        facts += [("capture", f"{kinds}, share {capture['share']:g}, {capture['keep_days']} days")]
     facts += [("requests_today", answer["today"]["requests_today"]), ("tags", ", ".join(answer["tags"]))]
     return facts + [(f"today {name}", money(row["cost"])) for name, row in answer["costs_today"]["by_model"].items()]
 

@@ -76,7 +76,9 @@ def _parser_of(hint: Any, bounds: msgspec.Meta) -> Parser:
         return Choice(get_args(hint))
     if get_origin(hint) is tuple:
         return texts
-    return Section(hint, settings_of(hint)) if attrs.has(hint) else _PARSERS[hint]
+    if attrs.has(hint) or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
+        return Section(hint, settings_of(hint))
+    return _PARSERS[hint]
 
 
 @attrs.frozen

@@ -103,6 +103,13 @@ class CostTracking:
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
 
 
+@attrs.frozen(kw_only=True)
+class CaptureSettings:
+    max_mb: Annotated[
+        float, Meta(gt=0, le=10_000_000), "of what projects with `capture` keep; the oldest is deleted first. 1 MB = 1,000,000 bytes"
+    ] = 1_000.0
+
+
 ANY_ORIGIN = "*"
 """In `serve.cors_origins`: pages of every origin."""
 
@@ -209,6 +216,7 @@ class Settings:
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
     cost_tracking: CostTracking
+    capture: CaptureSettings = CaptureSettings()
     serve: Serve = Serve()
     routing: Routing = Routing()
     auth: Auth = Auth()

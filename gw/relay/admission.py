@@ -14,7 +14,7 @@ from gw.relay.places import Places
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
 from gw.types.ids import Modality
-from gw.types.llm import Ability
+from gw.types.llm import Ability, ChatRequest
 from gw.types.speech_settings import RequestSettings
 from gw.types.usage import NANO, Usage
 
@@ -144,6 +144,8 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the call in `ProviderSpec`, for a request with settings."""
     settings: RequestSettings | None = None
     """The request itself, if it has settings that a provider may be unable to honour."""
+    chat: ChatRequest | None = None
+    """The request itself, if it is a chat."""
 
 
 def admit(

@@ -47,6 +47,7 @@ from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempt_record import Attempt
 from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
+from gw.relay.capture import begin_capture
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Meter
@@ -105,6 +106,8 @@ class RequestContext(ABC, Generic[S, E]):
         self.meter = Meter(planner.accounting, caller, spec.modality, candidates.models[0].id, stream=spec.stream)
         if spec.modality != "llm":
             planner.voice_projects.add(candidates.project.id)
+        if (capture := candidates.project.capture) is not None:
+            self.meter.capture = begin_capture(capture, self.meter, spec)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enter the gate. Raise ProviderError to have the model passed over."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import attrs
 import trio
@@ -17,6 +17,7 @@ from gw.relay.admission import Ledger, Reservation
 from gw.relay.attempt_record import Attempt, milliseconds, record_of, sent_to
 from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import Clock, RequestIds, utc_day
+from gw.types.captured import CaptureState, Piece
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
 from gw.types.usage import Cost, Intent, RequestRecord, Status, Usage, has_units
@@ -41,6 +42,23 @@ class Records(Protocol):
     async def wait_committed(self, record_id: str) -> None: ...
 
 
+class Captured(Protocol):
+    """Collects the words and the sound of one request (`gw.relay.capture`)."""
+
+    def give(self, events: Sequence[Any]) -> None:
+        """Note events of the answer."""
+
+    def finish(self) -> CaptureState:
+        """Hand over what was collected, and say what became of it."""
+
+
+class CaptureSink(Protocol):
+    """Takes what is captured to where it is stored. The relay is handed one, since it knows no storage."""
+
+    def put(self, piece: Piece) -> bool:
+        """Take over a piece; return whether there was room. Never waits."""
+
+
 class Observer(Protocol):
     """Receives every finished record (metrics, live views)."""
 
@@ -61,6 +79,8 @@ class Accounting:
     ledger: Ledger
     records: Records
     observer: Observer
+    captures: CaptureSink | None = None
+    """None: nothing can be captured, since there is no secret to encrypt it with."""
     request_ids: RequestIds = attrs.field(default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True))
 
 
@@ -137,6 +157,8 @@ class Meter:
         self.last_event_at: float | None = None
         self.ended_at: float | None = None  # when the request was over, if its record is made later
         self.record: RequestRecord | None = None
+        self.capture: Captured | None = None
+        """Keeps the request's words and sound, where its project wants that."""
         self.settle_hedges: Callable[..., None] | None = None
         """Takes `cost_nusd`, what the hedges of the request have cost, in place of the estimate that was counted."""
 
@@ -280,6 +302,7 @@ class Meter:
             gateway_ms=self._gateway_ms(now, cancelled=cancelled),
             usage=usage, measured=measured, cost_nusd=cost.nusd, pricing_source=cost.source,
             estimated_nusd=estimated_nusd, wasted_units=waste.units, wasted_nusd=waste.nusd,
+            captured=None if self.capture is None else self.capture.finish(),
         )  # fmt: skip
         self.record = record
         place.end(failed=error is not None, cancelled=cancelled)

@@ -91,7 +91,7 @@ class Relay:
     def chat(self, request: ChatRequest, caller: Caller) -> AbstractAsyncContextManager[ChatAnswer]:
         estimate = usage_counters.estimate_chat(request)
         spec = RequestSpec(
-            modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs
+            modality="llm", requested=request.model, stream=request.stream, estimate=estimate, needs=request.needs, chat=request
         )
         return _Chat(self.planner, self.in_flight, self.turns, request, caller, spec)
 

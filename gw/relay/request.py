@@ -14,6 +14,7 @@ from gw.registry.catalog import Model
 from gw.relay.admission import RequestSpec
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
 from gw.relay.candidates import CandidatePlanner
+from gw.relay.capturing_counter import CapturingCounter
 from gw.relay.dial_order import DialOrder
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
@@ -91,6 +92,8 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
 
     def response_for(self, opened: OpenAttempt[S, E]) -> Response[S, E]:
         counter, catalog = self.counter_for(opened), self.candidates.catalog
+        if self.meter.capture is not None:
+            counter = CapturingCounter(counter, self.meter.capture)
         return Response(self.meter, opened, counter, catalog, idle_s=self.idle_s)
 
     def _try(self, model: Model) -> Awaitable[OpenAttempt[S, E]]:

@@ -284,9 +284,14 @@ def _reasoning(db: apsw.Connection) -> None:
     db.execute("alter table requests add column reasoning_tokens integer")
 
 
+def _captured(db: apsw.Connection) -> None:
+    """Add what became of a request's words and sound; null = they were not kept."""
+    db.execute("alter table requests add column captured text")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning,
+    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 import apsw
 import attrs
+import msgspec
 
 from gw.store import attempt_rollups, requests, rollups
 from gw.store.latency import QueryContext
@@ -17,8 +18,11 @@ from gw.store.latency import latencies as latencies
 from gw.store.latency import latency_points as latency_points
 from gw.store.requests import ANY, LogFilter, Totals
 from gw.store.rollups import CostRow, Grain, Point
+from gw.store.sqlite import struct_of
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
+from gw.types.captured import CaptureState
+from gw.types.ids import Modality
 from gw.types.usage import RequestRecord
 
 _HOUR_S = 3_600
@@ -213,3 +217,26 @@ def _turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: st
     rows = db.execute(_REQUESTS, (turn_id, session_id, project, MOST_REQUESTS))
     records = tuple(requests.record_of(row) for row in rows)
     return Turn(turn_id=turn_id, session_id=session_id, project=project, requests=records)
+
+
+class CaptureOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of which something may be captured."""
+
+    id: str
+    timestamp: float
+    project: str
+    session_id: str | None
+    turn_id: str | None
+    modality: Modality
+    model_id: str
+    captured: CaptureState
+
+
+def captured_requests(context: QueryContext, name: str, *, project: str | None, limit: int) -> list[CaptureOwner]:
+    """Return the requests of which something was captured, by the id of their session, their turn or their own, oldest first."""
+    columns = ", ".join(CaptureOwner.__struct_fields__)
+    condition = "captured is not null and (:project is null or project = :project)"
+    parts = [f"select {columns}, seq from requests where {key} = :name and {condition}" for key in ("id", "session_id", "turn_id")]
+    sql = f"select {columns} from ({' union '.join(parts)}) order by timestamp, seq limit :limit"
+    rows = context.db.execute(sql, {"name": name, "project": project, "limit": limit})
+    return [struct_of(CaptureOwner, row) for row in rows]

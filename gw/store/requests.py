@@ -29,7 +29,7 @@ _COLUMNS = (
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
     "heard", "wasted_units", "wasted_nusd", "estimated_nusd", "dimensions", "vendor_figure",
-    "reasoning_tokens",
+    "reasoning_tokens", "captured",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -291,6 +291,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         None if usage.dimensions is NO_DIMENSIONS else _encode(usage.dimensions).decode(),
         None if usage.vendor_figure is None else _encode(usage.vendor_figure).decode(),
         usage.reasoning_tokens and bounded_int(usage.reasoning_tokens),
+        record.captured,
     )
 
 

@@ -93,6 +93,10 @@ class MetricFacts:
     log_lines_dropped: int = 0
     records_set_aside: int = 0
     records_dropped: int = 0
+    capture_pieces: Mapping[str, int] = attrs.field(factory=dict)
+    """Fate of captured pieces → how many."""
+    capture_bytes: int = 0
+    capture_queue_depth: int = 0
 
 
 class Metrics:
@@ -229,6 +233,8 @@ class Metrics:
             ("write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth),
             ("store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded)),
             ("reload_failed", "1 while the configuration in force is older than the file, which is invalid.", int(facts.reload_failed)),
+            ("capture_bytes", "Size of what is captured.", facts.capture_bytes),
+            ("capture_queue_depth", "Captured pieces that wait for their commit.", facts.capture_queue_depth),
             ("retention_held", "1 while the clock is too far ahead of the records to delete by it.", int(facts.retention_held)),
         )
         for name, text, value in gauges:
@@ -236,6 +242,8 @@ class Metrics:
         text = "Records that are in the log only: set_aside could not be written, dropped found journal and queue full."
         lost: list[_Sample] = [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)]
         yield _family("gw_records_lost", "counter", text, lost)
+        text = "Captured pieces by what became of them: dropped (too many at a time) and failed ones were never stored."
+        yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
         yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
 

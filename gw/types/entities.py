@@ -24,6 +24,20 @@ BudgetStatus = Literal["ok", "warning", "exceeded"]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
+class Capture(msgspec.Struct, frozen=True, kw_only=True):
+    """Words and sound of a project's requests that are kept, encrypted (docs/capture.md)."""
+
+    text: Annotated[bool, "prompts, answers and transcripts, without card numbers, phone numbers and mail addresses"] = False
+    audio: Annotated[bool, "both sides' sound (needs gw[capture])"] = False
+    share: Annotated[float, msgspec.Meta(ge=0, le=1), "share of sessions of which something is kept"] = 0.05
+    keep_days: Annotated[int, msgspec.Meta(ge=1, le=3_650), "then it is deleted"] = 14
+    names: Annotated[tuple[str, ...], "words that are replaced before anything is kept"] = ()
+
+    @property
+    def on(self) -> bool:
+        return (self.text or self.audio) and self.share > 0
+
+
 class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project", omit_defaults=True):
     """A project as gw.yaml, the database and the catalog have it. The texts say what gw.yaml.example says of a field."""
 
@@ -42,6 +56,7 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     accent: Annotated[str, "colour in the dashboard; default: derived from the id"] = ""
     fallbacks: Annotated[Mapping[Modality, tuple[str, ...]], "replaces the chain of a modality for this project"] = {}
     provider_keys: Annotated[Mapping[str, Secret], "the project's own keys, by provider id"] = {}
+    capture: Annotated[Capture | None, "words and sound to keep; needs GW_SECRET. Default: nothing is kept"] = None
 
     @property
     def daily_budget(self) -> float:
@@ -94,8 +109,8 @@ class Price:
     valid_from: int = 0
 
 
-EntityType = Literal["provider", "model", "project", "key", "fallbacks"]
-Action = Literal["create", "update", "delete"]
+EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture"]
+Action = Literal["create", "update", "delete", "read"]
 ActorSource = Literal["api", "mcp", "cli"]
 
 

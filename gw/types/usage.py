@@ -11,6 +11,7 @@ from typing import Literal
 
 import msgspec
 
+from gw.types.captured import CaptureState
 from gw.types.ids import Modality, split_model_id
 
 NANO = 1_000_000_000  # nano-USD in one USD
@@ -241,6 +242,8 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     """Parts of live transcriptions in this request's turn."""
     earlier: tuple[str, ...] = ()
     """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
+    captured: CaptureState | None = None
+    """Fate of its words and sound, where the project has `capture`; None = they were not kept."""
 
     @property
     def parts(self) -> list[AttemptRecord]:

@@ -191,6 +191,7 @@ class Route:
 PATH_PARAMETERS = {
     "model_id": "`<provider>/<model>`; the slash may be sent as it is or as `%2F`.",
     "project_id": "The project's id.",
+    "capture_id": "The id of a session, a turn or a request.",
     "provider_id": "The provider's id.",
     "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
@@ -200,7 +201,7 @@ PATH_PARAMETERS = {
     "modality": "`stt`, `llm` or `tts`.",
 }
 """Descriptions of the parameters that paths have."""
-DEEP = frozenset(("model_id", "session_id", "turn_id"))  # path parameters that may contain slashes
+DEEP = frozenset(("model_id", "session_id", "turn_id", "capture_id"))  # path parameters that may contain slashes
 
 
 class RouteTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
+import attrs
 import trio
 
 from gw.admin import listings
@@ -89,7 +90,7 @@ def metrics(request: Request) -> Reply:
 
 
 def _metric_facts(gateway: Gateway) -> MetricFacts:
-    catalog = gateway.current.catalog
+    catalog, captures = gateway.current.catalog, gateway.captures
     gates = gateway.limits.view(trio.current_time())
     broken = {name for name, gate in gates.items() if gate.breaker == "open"}
     return MetricFacts(
@@ -106,6 +107,9 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         reload_failed=bool(gateway.failed_reload),
         log_lines_dropped=gateway.log_lines.dropped if gateway.log_lines is not None else 0,
         retention_held=bool(gateway.store.retention_held),
+        capture_pieces={} if captures is None else attrs.asdict(captures.counters),
+        capture_bytes=0 if captures is None else captures.bytes,
+        capture_queue_depth=0 if captures is None else captures.depth,
     )
 
 

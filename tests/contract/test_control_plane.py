@@ -69,7 +69,7 @@ READS = {
     "get_model": "/v1/models/sim/echo", "costs": "/v1/costs", "latency": "/v1/latency", "logs": "/v1/logs",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
-    "list_keys": "/v1/keys", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
+    "list_keys": "/v1/keys", "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",
     "series": "/api/series", "histogram": "/api/histogram?model=groq/openai/gpt-oss-20b", "forecast": "/api/forecast",
@@ -78,6 +78,8 @@ READS = {
     "page_latency": "/api/pages/latency?model=groq/openai/gpt-oss-20b&other=sim/echo", "page_costs": "/api/pages/costs",
     **{f"page_{name}": f"/api/pages/{name}" for name in ("providers", "models", "projects", "keys", "playground", "settings")},
 }  # fmt: skip
+CAPTURED = {"read_capture"}
+"""Reads of what was captured; `tests/contract/test_capture.py` tests them."""
 NO_JSON = {"metrics", "openapi", "live", "logs_csv"}
 STORED = {"response", "response_input"}
 """Reads of the data plane; `tests/dialects/test_openai_responses.py` tests them."""
@@ -93,7 +95,7 @@ async def test_every_read_has_its_shape(running):
         assert conforms(answer, operation_id)
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     reads = {route.id for route in TABLE.routes if route.method == "GET"}
-    assert reads == set(READS) | NO_JSON | STORED
+    assert reads == set(READS) | NO_JSON | STORED | CAPTURED
 
 
 async def test_health(running):
@@ -243,7 +245,7 @@ BAD_QUERIES = [
     *(("/v1/audit-log", "limit", value) for value in ("0", "501", "x", "")),
     *((path, "modality", value) for path in ("/v1/logs", "/api/logs") for value in ("video", "LLM")),
     ("/v1/audit-log", "entity_type", "thing"),
-    ("/v1/audit-log", "action", "read"),
+    ("/v1/audit-log", "action", "look"),
     ("/v1/logs", "status", "good"),
     ("/v1/logs", "before", "no-such-record"),
     *((path, "limt", "5") for path in ("/v1/logs", "/v1/costs", "/v1/status", "/api/overview", "/v1/projects", "/v1/keys")),

@@ -13,9 +13,9 @@ export interface Shapes {
   };
   AuditEntry: {
     timestamp: number;
-    entity_type: "fallbacks" | "key" | "model" | "project" | "provider";
+    entity_type: "capture" | "fallbacks" | "key" | "model" | "project" | "provider";
     entity_id: string;
-    action: "create" | "delete" | "update";
+    action: "create" | "delete" | "read" | "update";
     changes: { [key: string]: unknown };
     source: "api" | "cli" | "mcp";
     actor: string;
@@ -35,6 +35,20 @@ export interface Shapes {
     budget_action: "block" | "warn";
     budget_status: "exceeded" | "ok" | "warning";
     share: number | null;
+  };
+  Capture: {
+    text?: boolean;
+    audio?: boolean;
+    share?: number;
+    keep_days?: number;
+    names?: string[];
+  };
+  CaptureBody: {
+    text?: boolean;
+    audio?: boolean;
+    share?: number;
+    keep_days?: number;
+    names?: string[];
   };
   Chain: {
     models: string[];
@@ -129,6 +143,7 @@ export interface Shapes {
     tags?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
+    capture?: Shapes["CaptureBody"] | null;
   };
   CreateProvider: {
     provider_id: string;
@@ -438,6 +453,7 @@ export interface Shapes {
     default_stack: string;
     tags: string[];
     accent: string;
+    capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
   };
   ProjectRow: {
@@ -450,6 +466,7 @@ export interface Shapes {
     default_stack: string;
     tags: string[];
     accent: string;
+    capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
     today_spend: number;
     requests_today: number;
@@ -571,6 +588,7 @@ export interface Shapes {
     endpoint: string;
     usage: Shapes["Usage"];
     measured_usage: Shapes["Usage"] | null;
+    captured: "dropped" | "incomplete" | "stored" | null;
   };
   SessionDetail: {
     session_id: string;
@@ -730,6 +748,7 @@ export interface Shapes {
     tags?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
+    capture?: Shapes["CaptureBody"] | null;
   };
   UpdateProvider: {
     provider_type?: string;

@@ -1,0 +1,24 @@
+"""Conditions that a project must meet before anything of it can be captured, for gw.yaml and for the API alike."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from gw.types.entities import Capture
+from gw.types.secret import Secret
+
+AUDIO_EXTRA = "capture"
+
+
+def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | None:
+    """Return what is missing and what to do about it; None where nothing is.
+
+    The secret must come from outside: the file `.secret` would lie beside what it protects in many backups.
+    """
+    if capture is None or not (capture.text or capture.audio):
+        return None
+    if not secret:
+        return "capture needs GW_SECRET, with which everything captured is encrypted", "set it to a long random text, and keep that"
+    if capture.audio and find_spec("av") is None:
+        return "capture.audio needs a codec that is not installed", f"pip install 'gw[{AUDIO_EXTRA}]'"
+    return None

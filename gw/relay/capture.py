@@ -1,0 +1,168 @@
+"""Collects the words and the sound of a request whose project has `capture`, and hands them over when the request is over.
+
+All dialects and providers meet in the relay, so this is the only place that sees both sides of every request. Collecting
+appends references to a list; what takes time (joining, replacing personal data, encoding) is done by `Piece.make` in the
+thread of the sink's writer.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from gw.errors import GwError
+from gw.policy.personal_data import redacted
+from gw.relay.admission import RequestSpec
+from gw.relay.meter import CaptureSink, Meter
+from gw.telemetry.clock import DAY_S
+from gw.types.captured import CapturedText, CaptureState, Piece, PieceKind, Said
+from gw.types.entities import Capture
+from gw.types.llm import ChatRequest, Completion, Delta
+from gw.types.stt import Final, TextDelta, Transcript
+from gw.types.tts import SpeakRequest
+from gw.wire import chat_messages
+
+MAX_CHARACTERS = 200_000  # of what one request brings in, and of what it gives out; the rest is cut off
+_FINEST = 2**32
+
+
+def begin_capture(settings: Capture, meter: Meter, spec: RequestSpec) -> RequestCapture | None:
+    """Return what collects the words of a request, if it belongs to the share that is kept.
+
+    Requests with the same session id, else the same turn id, are kept together or not at all.
+    """
+    sink, caller = meter.accounting.captures, meter.caller
+    if sink is None or not settings.on:
+        return None
+    whole = caller.session_id or caller.turn_id or meter.id
+    if zlib.crc32(whole.encode("utf-8", "replace")) >= settings.share * _FINEST:
+        return None
+    return RequestCapture(sink, settings, caller.project, meter.id, meter.timestamp, spec.chat or spec.settings)
+
+
+class RequestCapture:
+    """The words and the sound of one request until they are handed over."""
+
+    __slots__ = ("_at", "_cut", "_dropped", "_given", "_given_size", "_parts", "_project", "_put", "_request", "_request_id",
+                 "_settings", "_sink", "_state")  # fmt: skip
+
+    def __init__(self, sink: CaptureSink, settings: Capture, project: str, request_id: str, at: float, request: object) -> None:
+        self._sink = sink
+        self._settings = settings
+        self._project = project
+        self._request_id = request_id
+        self._at = at
+        self._request = request
+        self._given: list[Any] = []
+        self._given_size = 0
+        self._cut = False
+        self._put = self._dropped = 0
+        self._state: CaptureState | None = None
+
+    def give(self, events: Sequence[Any]) -> None:
+        """Note events of the answer."""
+        if not self._settings.text or self._cut:
+            return
+        for event in events:
+            if isinstance(event, (Delta, Completion)):
+                if event.text or event.refusal or event.tool_calls:
+                    self._keep(event, len(event.text) + len(event.refusal) + sum(len(c.arguments) for c in event.tool_calls))
+            elif isinstance(event, (Final, TextDelta, Transcript)):
+                self._keep(event, len(event.text))
+
+    def _keep(self, event: object, size: int) -> None:
+        self._given_size += size
+        if self._given_size > MAX_CHARACTERS:
+            self._cut = True
+        else:
+            self._given.append(event)
+
+    def finish(self) -> CaptureState:
+        """Hand over what was collected, once, and say what became of it."""
+        if self._state is None:
+            if self._settings.text:
+                make = partial(_text, self._request, self._given, self._settings.names, cut=self._cut)
+                self.hand_over("text", 0, 2 * self._given_size + _size_of(self._request), make)
+            self._request, self._given = None, []
+            self._state = "stored" if not self._dropped else "incomplete" if self._put else "dropped"
+        return self._state
+
+    def hand_over(self, kind: PieceKind, part: int, size: int, make: Callable[[], bytes]) -> None:
+        expires_at = self._at + self._settings.keep_days * DAY_S
+        piece = Piece(self._request_id, self._project, self._at, expires_at, kind, part, size, make)
+        if self._sink.put(piece):
+            self._put += 1
+        else:
+            self._dropped += 1
+
+
+def _size_of(request: object) -> int:
+    match request:
+        case ChatRequest():
+            return 1_000 + sum(len(bytes(value)) for value in request.fields.values())
+        case SpeakRequest():
+            return 1_000 + len(request.text)
+        case _:
+            return 1_000
+
+
+# ---------------------------------------------------------------------- in the writer's thread
+
+
+def _text(request: object, given: Iterable[Any], names: tuple[str, ...], *, cut: bool) -> bytes:
+    """Return the words of a request as JSON, personal data replaced."""
+    said = [*_asked(request), *_answered(given)]
+    kept: list[Said] = []
+    room = 2 * MAX_CHARACTERS
+    for one in said:
+        text = redacted(one.text, names)
+        cut = cut or len(text) > room
+        kept.append(msgspec.structs.replace(one, text=text[:room]))
+        room -= len(text)
+        if room <= 0:
+            break
+    return msgspec.json.encode(CapturedText(said=tuple(kept), cut=cut))
+
+
+def _asked(request: object) -> list[Said]:
+    match request:
+        case ChatRequest():
+            try:
+                messages = chat_messages.messages(request)
+            except GwError:
+                return [Said("user", "[a conversation in a form that is not kept]")]
+            return [Said(message.role, _message_text(message)) for message in messages]
+        case SpeakRequest():
+            return [Said("speech", request.text)]
+        case _:
+            return []
+
+
+def _message_text(message: chat_messages.ChatMessage) -> str:
+    parts = [message.text] if message.text else []
+    parts += ["[image]"] * len(message.images) + ["[audio]"] * len(message.audio)
+    parts += [f"[call {call.name}({call.arguments})]" for call in message.tool_calls]
+    return "\n".join(parts)
+
+
+def _answered(given: Iterable[Any]) -> list[Said]:
+    """Join pieces of an answer; transcripts stay apart, each with its time."""
+    said: list[Said] = []
+    answer: dict[int, list[str]] = {}
+    for event in given:
+        match event:
+            case Delta() | Completion():
+                pieces = answer.setdefault(event.choice if isinstance(event, Delta) else 0, [])
+                pieces.append(event.text + event.refusal)
+                pieces += [f"{f'[call {call.name}] ' if call.name else ''}{call.arguments}" for call in event.tool_calls]
+            case Final():
+                said.append(Said("transcript", event.text, event.start_s))
+            case Transcript():
+                said = [Said("transcript", event.text)]  # complete, also where pieces of it came before
+            case TextDelta():
+                said.append(Said("transcript", event.text))
+    return [*said, *(Said("answer", "".join(pieces)) for pieces in answer.values())]
