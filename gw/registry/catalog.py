@@ -76,7 +76,8 @@ class Catalog:
         """Return the model that a caller means by `name`.
 
         Order: model id; stack name; alias; "" or "default" = the project's stack, else the vendor's documented default
-        where no model of the dialect's vendor is in the chain, else the head of the chain, else the only model; a bare
+        where no model of the dialect's vendor is in the chain, else the head of the chain, else the only model, else for a
+        client of LiveKit's inference the documented default of the first provider that has one; a bare
         vendor name = the dialect's own provider (an id or a type), else the one model of that name whose provider is
         configured, else a model that is not listed, of the dialect's vendor, else, where that vendor is not configured
         at all, the default model. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id
@@ -160,7 +161,17 @@ class Catalog:
                 return model
         if chain:
             return chain[0]
+        if dialect == _RESELLER and not models:
+            return self._first_vendors_default(modality, project)
         return next(iter(models.values())) if len(models) == 1 else None
+
+    def _first_vendors_default(self, modality: Modality, project: Project) -> Model | None:
+        """Return the documented default of the first provider that has one: a reseller chooses for its clients."""
+        for provider in self.providers.values():
+            kind = PROVIDER_TYPES.get(provider.type)
+            if kind is not None and (name := kind.default_models.get(modality)) and self._is_usable(provider, modality, project):
+                return self._unlisted(f"{provider.type}/{name}", modality, project, _RESELLER)
+        return None
 
     def _by_vendor_name(self, name: str, modality: Modality, dialect_provider: str) -> Model | None:
         matches = self._by_name.get((modality, name), ())

@@ -34,6 +34,9 @@ from gw.wire.live_messages import Audio, Control, DirectReply, OpenSession, Spea
 from gw.wire.query import own_settings, sample_rate
 from gw.wire.transcripts import timed_word
 
+_UNNAMED = ("auto", "NOT_GIVEN")
+"""Models of a client that names none. The second is what its URL has then: livekit-agents 1.8.9, `inference/stt.py`, `_connect_ws`."""
+
 
 class _Model(msgspec.Struct, gc=False):
     model: str | None = None
@@ -64,9 +67,9 @@ class _Frame(msgspec.Struct, gc=False):
     transcript: str = ""
 
     def model_or(self, default: str) -> str:
-        """Return the model to use; "" for the client's "auto"."""
+        """Return the model to use; "" for the client's "auto", and for a client without one."""
         model = self.model or default
-        return "" if model == "auto" else model
+        return "" if model in _UNNAMED else model
 
     @property
     def fallback_models(self) -> tuple[str, ...]:

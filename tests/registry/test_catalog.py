@@ -191,3 +191,19 @@ def test_configured():
     assert not attrs.evolve(cloud, api_key=KEY, enabled=False).configured
     assert not attrs.evolve(cloud, api_key=KEY, key_error="cannot be read").configured
     assert attrs.evolve(cloud, location="local").configured
+
+
+def test_livekits_inference_chooses_a_vendor_for_a_client_that_names_no_model():
+    providers = {
+        "mine": Provider(id="mine", type="deepgram", location="cloud"),
+        "aai": Provider(id="aai", type="assemblyai", location="cloud", api_key=KEY),
+        "dg": Provider(id="dg", type="deepgram", location="cloud", api_key=KEY),
+    }
+    empty = Catalog(providers=providers, models={}, projects={})
+    assert empty.resolve("", "stt", PLAIN, dialect_provider="livekit").id == "aai/universal-3-5-pro"  # the first one with a key
+    assert empty.resolve("", "tts", PLAIN, dialect_provider="livekit").id == "dg/aura-asteria-en"
+    for modality, dialect in (("llm", "livekit"), ("stt", "openai")):
+        with pytest.raises(UnknownModelError):
+            empty.resolve("", modality, PLAIN, dialect_provider=dialect)
+    listed = attrs.evolve(empty, models={"stt:dg/nova-3": model("dg/nova-3", "stt")})
+    assert listed.resolve("", "stt", PLAIN, dialect_provider="livekit").id == "dg/nova-3"
