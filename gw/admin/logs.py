@@ -12,6 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from gw.admin.downloads import ExportPage, Format, RowExport, checked_format, encoded
+from gw.admin.filtered_lists import time_window
 from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, page_size, project_filter, whole_number
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd, usd_or_none
@@ -230,27 +231,31 @@ def _exported(records: list[RequestRecord], form: Format, rows: int) -> ExportPa
 
 
 async def audit_page(
-    store: Reader, *, limit: str | int = DEFAULT_ENTRIES, before: str | None = None, **filters: str | None
+    store: Reader, now: float = 0.0, *, limit: str | int = DEFAULT_ENTRIES, before: str | None = None, **filters: str | None
 ) -> Sequence[AuditEntry]:
-    """Return the newest entries that pass every filter: `entity_type`, `entity_id`, `action`. Raises RequestError."""
+    """Return the newest entries that pass every filter: `entity_type`, `entity_id`, `action`, and the period. Raises RequestError.
+
+    `now` is needed for a `period`.
+    """
     for name, allowed in (("entity_type", get_args(EntityType)), ("action", get_args(Action))):
         if (value := filters.get(name)) is not None:
             one_of(name, value, allowed)
-    since = None if before is None else whole_number(before, "before", 0, 10**18 - 1)
-    return await store.audit_log(page_size(limit, MAX_ENTRIES), before=since, **filters)
+    last = None if before is None else whole_number(before, "before", 0, 10**18 - 1)
+    window, named = time_window(now, filters), {name: filters.get(name) for name in ("entity_type", "entity_id", "action")}
+    return await store.audit_log(page_size(limit, MAX_ENTRIES), before=last, since=window.since, until=window.until, **named)
 
 
 AUDIT_COLUMNS = ("id", "timestamp", "entity_type", "entity_id", "action", "source", "actor", "changes")
 
 
 async def audit_export(
-    store: Reader, form: str, *, limit: str | int | None = None, before: str | None = None, **filters: str | None
+    store: Reader, now: float, form: str, *, limit: str | int | None = None, before: str | None = None, **filters: str | None
 ) -> RowExport:
     """Return all entries that pass every filter, newest first, as CSV or JSON; `limit` = at most so many. Raises RequestError."""
     kind, most = checked_format(form), _most(limit)
 
     async def read_page(cursor: str | None, rows: int) -> ExportPage:
-        entries = await audit_page(store, limit=rows, before=cursor or before, **filters)
+        entries = await audit_page(store, now, limit=rows, before=cursor or before, **filters)
         text = encoded(kind, AUDIT_COLUMNS, entries, ("timestamp",))
         return ExportPage(text, str(entries[-1].id) if len(entries) == rows else None)
 

@@ -11,30 +11,36 @@ from functools import partial
 from math import ceil
 from typing import Any
 
+import msgspec
+
 from gw.admin import turn_reports
 from gw.admin.downloads import ExportPage, Format, RowExport, checked_format, encoded
+from gw.admin.filtered_lists import (
+    MOST_SORTED,
+    NEWEST,
+    check_file_order,
+    orders,
+    page_in_order,
+    too_many,
+    turn_filter,
+    unknown_cursor,
+)
 from gw.admin.logs import LogRecord, log_record
-from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, page_size, project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
 from gw.admin.turn_reports import TurnDetail, TurnSummary
-from gw.errors import RequestError, UnknownNameError
+from gw.errors import UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries, session_queries
 from gw.store.queries import NoSuchRecord, Turn
 from gw.store.requests import seconds_and_characters
 from gw.store.session_queries import Session, SessionFilter
 from gw.store.store import Reader
-from gw.store.windows import TimeWindow
 from gw.types.usage import RequestRecord
 
 DEFAULT_SESSIONS, MAX_SESSIONS = 50, 200
-MOST_SORTED = 5_000
-"""Sessions that a page sorted by a figure is chosen from. A longer period is refused: half of it would be a wrong answer."""
 SORTS = ("length_ms", "turns", "first_audio_p50_ms", "first_audio_p95_ms", "interruptions", "fallbacks", "errors", "cost_usd", "silence_ms")
-NEWEST = "-timestamp"
-ORDERS = (NEWEST, *(sign + name for name in SORTS for sign in ("-", "")))
-TROUBLES = tuple(session_queries.TROUBLES)
+ORDERS = orders(*SORTS)
 COLUMNS = (
     "session_id", "project", "timestamp", "length_ms", "turns", "requests", "first_audio_p50_ms", "first_audio_p95_ms",
     "first_audio_max_ms", "interruptions", "fallbacks", "errors", "silence_ms", "cost_usd", "wasted_usd", "unpriced_requests",
@@ -96,10 +102,9 @@ async def _read(store: Reader, count: int, before: str | None, sort: str, wanted
         ordered = partial(_ordered, order=order, count=count, before=before or None)
         found = await store.read_as(ordered, session_queries.all_sessions, MOST_SORTED, wanted)
     except NoSuchRecord:
-        raise RequestError(what="before must be the id of a session's first request", param="before") from None
+        raise unknown_cursor("session") from None
     if found is None:
-        what = f"more than {MOST_SORTED} sessions: choose a shorter period, a project or trouble to sort by {order.lstrip('-')}"
-        raise RequestError(what=what, param="sort")
+        raise too_many("sessions", order)
     return found
 
 
@@ -118,8 +123,7 @@ async def export(
     """Return all sessions that pass the filters as CSV or JSON, newest first; `limit` = at most so many."""
     kind, wanted = checked_format(form), _filter(catalog, filters, now)
     most = None if limit is None else page_size(limit, 10**12)
-    if sort not in (None, NEWEST):
-        raise RequestError(what="a file has the newest sessions first; sort it where you open it", param="sort")
+    check_file_order(sort)
 
     async def read_page(cursor: str | None, rows: int) -> ExportPage:
         return _exported(await _read(store, rows, cursor or before, NEWEST, wanted), kind, rows)
@@ -133,40 +137,20 @@ def _exported(rows: Sequence[SessionSummary], form: Format, wanted: int) -> Expo
 
 
 def _filter(catalog: Catalog, filters: dict[str, str | None], now: float) -> SessionFilter:
-    """Check filters as the caller wrote them. Raises RequestError, UnknownProjectError."""
-    period, since, until = filters.get("period"), filters.get("since"), filters.get("until")
-    window = TimeWindow()
-    if (period, since, until) != (None, None, None):
-        window = read_period(now, period=period, since=since, until=until).window
-    trouble = filters.get("trouble")
-    if trouble is not None:
-        one_of("trouble", trouble, TROUBLES)
-    return SessionFilter(
-        project=project_filter(catalog, filters.get("project")),
-        since=window.since,
-        until=window.until,
-        trouble=trouble,
-        id_part=filters.get("q") or None,
-    )
+    turns = turn_filter(catalog, filters, now)
+    return SessionFilter(**msgspec.structs.asdict(turns), id_part=filters.get("q") or None)
 
 
 def _ordered(sessions: list[Session] | None, order: str, count: int, before: str | None) -> list[SessionSummary] | None:
-    """Return the `count` sessions after `before` in the order of a figure; those without it come last, newer ones first.
-
-    None = too many sessions. Only the figure is counted for all of them.
-    """
+    """Return the page of sessions after `before`; None = too many. Only the figure is counted for all of them."""
     if sessions is None:
         return None
-    name, sign = order.lstrip("-"), -1 if order.startswith("-") else 1
-    figures = [_figure(session, name) for session in sessions]
-    places = sorted(range(len(sessions)), key=lambda n: (figures[n] is None, sign * (figures[n] or 0)))
-    first = 0
-    if before is not None:
-        at = next((at for at, n in enumerate(places) if sessions[n].requests[0].id == before), None)
-        if at is None:
-            raise NoSuchRecord(before)
-        first = at + 1
-    return summaries([sessions[n] for n in places[first : first + count]])
+    figure = partial(_figure, name=order.lstrip("-"))
+    return summaries(page_in_order(sessions, figure, _first_id, order=order, count=count, before=before))
+
+
+def _first_id(session: Session) -> str:
+    return session.requests[0].id
 
 
 def summaries(sessions: list[Session]) -> list[SessionSummary]:

@@ -30,6 +30,7 @@ where (:entity_type is null or entity_type = :entity_type)
   and (:entity_id is null or entity_id = :entity_id)
   and (:action is null or action = :action)
   and (:before is null or seq < :before)
+  and (:since is null or timestamp >= :since) and (:until is null or timestamp < :until)
 order by seq desc limit :limit"""
 
 _log = structlog.get_logger()
@@ -123,9 +124,9 @@ def meta(db: apsw.Connection, name: str) -> str | None:
 
 def audit_page(
     db: apsw.Connection, *, limit: int, entity_type: str | None, entity_id: str | None, action: str | None,
-    before: int | None,
+    before: int | None, since: float | None = None, until: float | None = None,
 ) -> Sequence[AuditEntry]:  # fmt: skip
-    """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page."""
-    filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "before": before, "limit": limit}
-    rows = db.execute(_AUDIT_PAGE, filters)
+    """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page; times in Unix seconds."""
+    filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "since": since, "until": until}
+    rows = db.execute(_AUDIT_PAGE, filters | {"before": before, "limit": limit})
     return [struct_of(AuditEntry, (*row[:4], msgspec.json.decode(row[4]), *row[5:])) for row in rows]

@@ -30,12 +30,23 @@ MOST_REQUESTS = 200  # requests that are read of one turn, the first ones; an ap
 
 _FIRST_REQUESTS = """
 select turn_id, session_id, project from requests t indexed by requests_{index}
-where turn_id is not null {project} {before} and not exists (
+where turn_id is not null {conditions} and not exists (
   select 1 from requests p indexed by requests_turn_id
   where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project
     and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
 order by timestamp desc, seq desc limit :limit"""
-_BEFORE = "and timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
+_BEFORE = "timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
+_WITH_TROUBLE = """exists (
+  select 1 from requests p indexed by requests_turn_id
+  where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project and {trouble})"""
+INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
+TROUBLES = {
+    "error": "status = 'error'",
+    "fallback": "status = 'fallback'",
+    "interruption": INTERRUPTED,
+    "any": f"(status in ('error', 'fallback') or {INTERRUPTED})",
+}
+"""Name of a filter of turns and sessions → condition that one of their requests must meet."""
 
 _REQUESTS = (
     requests.SELECT
@@ -183,6 +194,25 @@ def _place(db: apsw.Connection, record_id: str | None) -> tuple[float, int] | No
 # ---- turns: clients choose their ids, so requests of one turn share id, session and project
 
 
+class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Conditions that a turn, or a session, must all meet; None = any. `since` and `until`: when its first request began."""
+
+    project: str | None = None
+    since: float | None = None
+    until: float | None = None
+    trouble: str | None = None
+    """Name in TROUBLES."""
+
+    def conditions(self) -> tuple[list[str], dict[str, object]]:
+        """Return the conditions of the first request in SQL, and their values."""
+        tests = {"project": "project = :project", "since": "timestamp >= :since", "until": "timestamp < :until"}
+        bindings: dict[str, object] = {name: value for name in tests if (value := getattr(self, name)) is not None}
+        return [tests[name] for name in bindings], bindings
+
+
+ANY_TURN = TurnFilter()
+
+
 @attrs.frozen(kw_only=True)
 class Turn:
     """`requests` in order of time, at least one."""
@@ -193,16 +223,28 @@ class Turn:
     requests: tuple[RequestRecord, ...]
 
 
-def newest_turns(context: QueryContext, limit: int, before: str | None, project: str | None) -> list[Turn]:
+def newest_turns(context: QueryContext, limit: int, before: str | None, wanted: TurnFilter) -> list[Turn]:
     """Return the turns that began last, the newest first. Raises NoSuchRecord."""
-    sql = _FIRST_REQUESTS.format(
-        index="turns" if project is None else "project",
-        project="" if project is None else "and project = :project",
-        before="" if before is None else _BEFORE,
-    )
+    return [_turn(context.db, *key) for key in _turn_keys(context, limit, before, wanted)]
+
+
+def all_turns(context: QueryContext, most: int, wanted: TurnFilter) -> list[Turn] | None:
+    """Return all turns that pass the filter, the newest first; None if there are more than `most`."""
+    keys = _turn_keys(context, most + 1, None, wanted)
+    return None if len(keys) > most else [_turn(context.db, *key) for key in keys]
+
+
+def _turn_keys(context: QueryContext, limit: int, before: str | None, wanted: TurnFilter) -> list[tuple[str, str | None, str]]:
+    """Return (turn id, session id, project) of each."""
+    conditions, bindings = wanted.conditions()
+    if wanted.trouble is not None:
+        conditions.append(_WITH_TROUBLE.format(trouble=TROUBLES[wanted.trouble]))
     timestamp, seq = _place(context.db, before) or (0.0, 0)
-    bindings = {"limit": limit, "project": project, "timestamp": timestamp, "seq": seq}
-    return [_turn(context.db, *key) for key in list(context.db.execute(sql, bindings))]
+    if before is not None:
+        conditions.append(_BEFORE)
+    index = "turns" if wanted.project is None else "project"
+    sql = _FIRST_REQUESTS.format(index=index, conditions="".join(f" and {condition}" for condition in conditions))
+    return list(context.db.execute(sql, bindings | {"limit": limit, "timestamp": timestamp, "seq": seq}))
 
 
 def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:

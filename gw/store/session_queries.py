@@ -7,25 +7,15 @@ from __future__ import annotations
 
 import apsw
 import attrs
-import msgspec
 
 from gw.store import requests
 from gw.store.latency import QueryContext
-from gw.store.queries import NoSuchRecord
+from gw.store.queries import TROUBLES, NoSuchRecord, TurnFilter
 from gw.store.requests import heard_speech
 from gw.types.usage import RequestRecord, Usage
 
 MOST_REQUESTS = 10_000
 """Requests that are read of one session, the first ones: an app may give all its requests one id."""
-INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
-TROUBLES = {
-    "error": "status = 'error'",
-    "fallback": "status = 'fallback'",
-    "interruption": INTERRUPTED,
-    "any": f"(status in ('error', 'fallback') or {INTERRUPTED})",
-}
-"""Name of a filter → condition that a request of the session must meet."""
-
 _FIRST_REQUESTS = """
 select session_id, project from requests t indexed by requests_{index}
 where session_id is not null {conditions} and not exists (
@@ -47,14 +37,9 @@ select project from requests indexed by requests_session_id
 where session_id = :session_id and (:project is null or project = :project) order by timestamp desc, seq desc limit 1"""
 
 
-class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Conditions that a session must all meet; None = any. `since` and `until`: when its first request began."""
+class SessionFilter(TurnFilter, frozen=True, kw_only=True):
+    """Conditions that a session must all meet."""
 
-    project: str | None = None
-    since: float | None = None
-    until: float | None = None
-    trouble: str | None = None
-    """Name in TROUBLES."""
     id_part: str | None = None
     """Beginning of the id."""
 
@@ -82,13 +67,9 @@ def all_sessions(context: QueryContext, most: int, wanted: SessionFilter) -> lis
 
 def _keys(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[tuple[str, str]]:
     """Return (session id, project) of each."""
-    bindings: dict[str, object] = {"limit": limit}
-    conditions: list[str] = []
+    conditions, bindings = wanted.conditions()
+    bindings["limit"] = limit
     index = "time" if wanted.project is None else "project"
-    for name, condition in (("project", "project = :project"), ("since", "timestamp >= :since"), ("until", "timestamp < :until")):
-        if (value := getattr(wanted, name)) is not None:
-            conditions.append(condition)
-            bindings[name] = value
     if part := wanted.id_part:
         conditions.append("session_id >= :part and session_id < :part_end")
         bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}

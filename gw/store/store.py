@@ -75,12 +75,12 @@ class Reader(RecordReader):
 
     async def audit_log(
         self, limit: int = 50, *, entity_type: str | None = None, entity_id: str | None = None,
-        action: str | None = None, before: int | None = None,
+        action: str | None = None, before: int | None = None, since: float | None = None, until: float | None = None,
     ) -> Sequence[AuditEntry]:  # fmt: skip
         """Return the newest changes that pass every filter; `before`: the id of the last one on the page before."""
         return await self._readers.read(
             entity_rows.audit_page,
-            limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before,
+            limit=limit, entity_type=entity_type, entity_id=entity_id, action=action, before=before, since=since, until=until,
         )  # fmt: skip
 
     async def stats(self) -> Stats:

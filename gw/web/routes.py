@@ -8,9 +8,9 @@ from gw.web.routes_capture import CAPTURE
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
 from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
-from gw.web.routes_sessions import SESSIONS
+from gw.web.routes_sessions import SESSIONS, TURNS
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
-    *STATE, *ENTITIES, *REPORTS, *SESSIONS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, RECONCILE, *DATA_PLANE,
+    *STATE, *ENTITIES, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, RECONCILE, *DATA_PLANE,
 ))  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import trio
 from msgspec import UNSET
 
-from gw.admin import forecast, listings, logs, overview, pages, reliability, reports, turn_reports
+from gw.admin import forecast, listings, logs, overview, pages, reliability, reports
 from gw.admin.downloads import FORMATS, RowExport
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.pages import SettingsPage, settings_page
@@ -136,8 +136,8 @@ async def audit_log(request: Request) -> Reply | Sequence[AuditEntry]:
     query = request.query
     if (form := query.pop("format")) is not None:
         query["limit"] = wanted_rows(request)
-        return as_file("audit-log", form, await logs.audit_export(request.gateway.store, form, **query))
-    return await logs.audit_page(request.gateway.store, **query)
+        return as_file("audit-log", form, await logs.audit_export(request.gateway.store, request.gateway.clock.now(), form, **query))
+    return await logs.audit_page(request.gateway.store, request.gateway.clock.now(), **query)
 
 
 def as_file(name: str, form: str, body: RowExport) -> Reply:
@@ -211,6 +211,7 @@ REPORTS = (
             QueryField("entity_id", _TEXT, "Only the entity with this id."),
             QueryField("action", {"enum": list(get_args(Action))}, "Only this kind of change."),
             QueryField("before", {"type": "integer", "minimum": 0}, "The id of the last entry of the previous page."),
+            *TIMES,
             FORMAT,
         ),
         answers=(list[AuditEntry], *FILES), errors=(422, 503),
@@ -279,23 +280,6 @@ CHARTS = (
         lambda r: reliability.reliability(*r.records, **r.query, gates=_gates(r)),
         lag_s=READ_LAG_S, query=_PERIOD, answers=(reliability.Reliability,), errors=(422, 503),
         notes="One bar per UTC hour, for `month` per day.",
-    ),
-    _chart(
-        "/api/turns", "turns", "The newest turns of conversations.",
-        lambda r: turn_reports.page(r.gateway.store, r.catalog, **r.query),
-        query=(
-            limit_field(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns, newest first."),
-            PROJECT,
-            QueryField("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
-        ),
-        answers=(list[turn_reports.TurnSummary],),
-    ),
-    _dashboard(
-        "/api/turns/{turn_id}", "turn", "One turn: its requests and their attempts on one time line.",
-        lambda r: turn_reports.one(r.gateway.store, r.catalog, r.name, **r.query),
-        lag_s=READ_LAG_S, query=(PROJECT, QueryField("session", _TEXT, "The session, if several use the turn id.")),
-        answers=(turn_reports.TurnDetail,), errors=(404, 503),
-        notes="Where several sessions use the id, the one that used it last.",
     ),
     _chart(
         "/api/logs.csv", "logs_csv",

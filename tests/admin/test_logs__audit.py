@@ -26,7 +26,10 @@ async def test_newest_first_and_filtered_before_limited(registrar):
     update = first_page[0]
     assert (update["source"], update["actor"], update["action"]) == ("cli", "admin", "update")
     assert update["changes"] == {"name": {"from": "p0", "to": "x"}}
-    assert update["timestamp"] == registrar.clock.now()
+    now = registrar.clock.now()
+    assert update["timestamp"] == now
+    assert await ids(entity_id="p0", since=str(now), until=str(now + 1)) == ["p0", "p0"]
+    assert await ids(since=str(now + 1), until=str(now + 2)) == await ids(since=str(now - 9), until=str(now)) == []
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,8 @@ async def test_newest_first_and_filtered_before_limited(registrar):
         {"limit": "5", "entity_type": "thing"},
         {"limit": "5", "action": "rename"},
         {"limit": "5", "before": "-1"},
+        {"since": "yesterday"},
+        {"period": "year"},
     ],
 )
 async def test_what_cannot_be_is_refused(registrar, query):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.browser
@@ -220,6 +222,30 @@ def test_audit_shows_before_and_after(used, view):
     assert entry.locator(".old").all_inner_texts() == ["1"]
     assert entry.locator(".new").all_inner_texts() == ["4.5"]
     assert page.locator("ol > li").count() == len(used.ask("/v1/audit-log?entity_id=watched")) == 2
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").click()
+    assert len(download.value.path().read_text().splitlines()) == 3
+    page.get_by_role("group", name="Period").get_by_role("button", name="15 min").click()
+    page.locator("ol > li").nth(1).wait_for()
+    seen.open("/audit?entity_id=watched&from=2020-01-01T00%3A00%3A00Z&to=2020-01-02T00%3A00%3A00Z")
+    page.get_by_text("No changes match").wait_for()
+
+
+def test_turns_are_filtered_sorted_and_exported(used, view):
+    seen = view(used)
+    page = seen.open("/turns?project=demo")
+    page.get_by_label("Trouble").select_option("error")
+    page.get_by_text("No turns match").wait_for()
+    page.get_by_label("Trouble").select_option("")
+    page.get_by_role("button", name="First audio").click()
+    page.locator("th[aria-sort=descending]", has_text="First audio").wait_for()
+    seen.settle()
+    assert seen.asked[-1] == "/api/turns?project=demo&sort=-first_audio_ms&limit=50"
+    with page.expect_download() as download:
+        page.get_by_role("link", name="JSON").click()
+    rows = json.loads(download.value.path().read_text())
+    assert {row["turn_id"] for row in rows} == {"turn-1", "turn-2"}
+    assert rows[0]["timestamp"].endswith("Z")
 
 
 def test_settings(guarded, view):

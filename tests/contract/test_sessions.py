@@ -143,10 +143,43 @@ async def test_filters_orders_pages_and_files(setup, mock_clock):
         ("/v1/sessions?before=none", 422, "before must be"),
         ("/v1/sessions?sort=-cost_usd&before=none", 422, "before must be"),
         ("/v1/sessions?project=none", 404, "none"),
-        ("/v1/sessions?format=csv&sort=-cost_usd", 422, "newest sessions first"),
+        ("/v1/sessions?format=csv&sort=-cost_usd", 422, "newest first"),
         ("/v1/sessions?limit=0", 422, "limit"),
     ],
 )
 async def test_what_is_refused(setup, mock_clock, path, status, says):
     answer = await setup.running.get(path)
     assert (answer.status, says in str(answer.json)) == (status, True), answer.body
+
+
+async def test_turns_are_filtered_sorted_and_exported_alike(setup, mock_clock):
+    for number, name in enumerate(NAMES):
+        setup.running.clock.at = NOON + 600 * number
+        await take_turn(setup, name, f"turn of {name}", wait_ms=100.0 * (number * 3 % 8), project="desk" if number % 2 else "shop")
+    setup.north.status = 503
+    await setup.chat("default", x_gw_session="call-9", x_gw_turn="turn of call-9", x_gw_project="shop")
+
+    async def sessions_of(query):
+        return [row["session_id"] for row in await setup.json(f"/api/turns?{query}")]
+
+    assert await sessions_of("") == ["call-9", *NAMES[::-1]]
+    assert await sessions_of("project=desk") == NAMES[::-2]
+    assert await sessions_of("trouble=fallback") == ["call-9"]
+    assert await sessions_of("trouble=error") == await sessions_of("trouble=interruption") == []
+    assert await sessions_of(f"from={NOON + 600}&to={NOON + 1800}") == ["call-2", "call-1"]
+    slowest = sorted(NAMES, key=lambda name: -(NAMES.index(name) * 3 % 8))
+    assert await sessions_of("sort=-first_audio_ms") == [*slowest, "call-9"]
+    in_sql = sql(setup, "select session_id from requests group by turn_id order by sum(cost_nusd), min(timestamp) desc")
+    assert await sessions_of("sort=cost_usd") == [name for (name,) in in_sql]
+    first = await setup.json("/api/turns?sort=-first_audio_ms&limit=5")
+    rest = await setup.json(f"/api/turns?sort=-first_audio_ms&limit=5&before={first[-1]['first_request_id']}")
+    assert [row["session_id"] for row in first + rest] == [*slowest, "call-9"]
+
+    answer = await setup.running.get("/api/turns?format=csv&project=shop")
+    rows = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert [row["session_id"] for row in rows] == ["call-9", *NAMES[-2::-2]]
+    assert {row["timestamp"][-1] for row in rows} == {"Z"}
+    answer = await setup.running.get("/api/turns?format=json")
+    assert len(json.loads(answer.body)) == 9
+    for query in ("sort=colour", "trouble=noise", "sort=-cost_usd&before=none", "format=csv&sort=cost_usd"):
+        assert (await setup.running.get(f"/api/turns?{query}")).status == 422

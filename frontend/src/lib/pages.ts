@@ -6,8 +6,8 @@ export interface Page {
   name: string;
   icon: string;
   group: "watch" | "manage" | "more";
-  /** What the header offers; `times`: a project and a period, without which all times are shown. */
-  scoped: "both" | "project" | "period" | "times" | "none";
+  /** What the header offers; `times`: a project and a period, without which all times are shown; `anytime`: such a period. */
+  scoped: "both" | "project" | "period" | "times" | "anytime" | "none";
   load: () => Promise<{ default: Component }>;
 }
 
@@ -15,7 +15,7 @@ export const PAGES: readonly Page[] = [
   { path: "/", name: "Overview", icon: "home", group: "watch", scoped: "both", load: () => import("../pages/Overview.svelte") },
   { path: "/live", name: "Live", icon: "live", group: "watch", scoped: "project", load: () => import("../pages/Live.svelte") },
   { path: "/sessions", name: "Conversations", icon: "sessions", group: "watch", scoped: "times", load: () => import("../pages/Sessions.svelte") },
-  { path: "/turns", name: "Turns", icon: "turns", group: "watch", scoped: "project", load: () => import("../pages/Turns.svelte") },
+  { path: "/turns", name: "Turns", icon: "turns", group: "watch", scoped: "times", load: () => import("../pages/Turns.svelte") },
   { path: "/logs", name: "Logs", icon: "logs", group: "watch", scoped: "times", load: () => import("../pages/Logs.svelte") },
   { path: "/latency", name: "Latency", icon: "latency", group: "watch", scoped: "both", load: () => import("../pages/Latency.svelte") },
   { path: "/costs", name: "Costs", icon: "costs", group: "watch", scoped: "both", load: () => import("../pages/Costs.svelte") },
@@ -25,7 +25,7 @@ export const PAGES: readonly Page[] = [
   { path: "/projects", name: "Projects", icon: "projects", group: "manage", scoped: "none", load: () => import("../pages/Projects.svelte") },
   { path: "/keys", name: "Keys", icon: "keys", group: "manage", scoped: "none", load: () => import("../pages/Keys.svelte") },
   { path: "/playground", name: "Playground", icon: "playground", group: "more", scoped: "none", load: () => import("../pages/Playground.svelte") },
-  { path: "/audit", name: "Audit", icon: "audit", group: "more", scoped: "none", load: () => import("../pages/Audit.svelte") },
+  { path: "/audit", name: "Audit", icon: "audit", group: "more", scoped: "anytime", load: () => import("../pages/Audit.svelte") },
   { path: "/settings", name: "Settings", icon: "settings", group: "more", scoped: "none", load: () => import("../pages/Settings.svelte") },
 ];
 

@@ -30,6 +30,16 @@ function texts(value: unknown): string[] {
   return value && typeof value === "object" ? Object.values(value).flatMap(texts) : [];
 }
 
+/** Order of a list that the gateway sorts: by a figure, the largest first, then the smallest, then the newest again. */
+export const listOrder = {
+  get order(): string {
+    return router.get("sort");
+  },
+  by(name: string): void {
+    router.set({ sort: this.order === `-${name}` ? name : this.order === name ? "" : `-${name}`, before: "" });
+  },
+};
+
 export class Table<T> {
   order = $derived(router.get("sort"));
   find = $derived(router.get("find"));
