@@ -22,7 +22,7 @@ from gw.cli.output import aside, log_warnings
 from gw.config.settings import Settings
 from gw.errors import ConfigError, ProviderError, ProviderUnreachable
 from gw.net.http_client import client
-from gw.store.lock import holder
+from gw.store.lock_file import holder
 from gw.types.address import split_address
 from gw.types.secret import Secret
 from gw.web.control_api import HttpApi, decoded, open_in_process

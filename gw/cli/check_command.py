@@ -21,7 +21,7 @@ from gw.errors import StoreUnavailable
 from gw.net.http1 import Pool
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
-from gw.store.lock import holder
+from gw.store.lock_file import holder
 from gw.store.sqlite import open_reader
 
 

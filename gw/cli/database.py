@@ -71,7 +71,7 @@ def stats(ctx: click.Context, as_json: bool) -> None:
 
 
 async def _facts(path: Path) -> dict[str, str | int]:
-    from gw.store.lock import holder
+    from gw.store.lock_file import holder
     from gw.store.store import open_readonly
     from gw.types.entities import name_of
 

@@ -1,13 +1,18 @@
-"""HTTP off the hot path: the control plane's client (the only user of httpx2) and single GETs for health checks.
+"""HTTP off the hot path: the control plane's clients (one of them the only user of httpx2) and single GETs for health checks.
 
 Importing this module loads no library, so a command that makes no request does not pay for one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import attrs
+
+from gw.errors import ProviderUnreachable, UpstreamCut
 
 if TYPE_CHECKING:  # loaded only where they are used
     import httpx2
@@ -37,6 +42,32 @@ async def probe(pool: Pool, provider: str, origin: Origin, path: str, headers: H
     async with pool.open(provider, b"GET", origin, path.encode("ascii"), headers) as response:
         body = await response.read(PROBE_MAX_BYTES)
         return Probe(status=response.status, headers=tuple(response.headers), body=body)
+
+
+def request_blocking(
+    base_url: str, token: Secret | None, method: str, path: str, *, headers: Mapping[str, str], content: bytes | None
+) -> tuple[int, bytes]:
+    """Send one request to a running gateway and return the status and the body.
+
+    Like `client`, but for one answer that is read at once: Python's own library loads in a quarter of the time. Raises
+    ProviderUnreachable, UpstreamCut.
+    """
+    from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+    parts = urlsplit(base_url)
+    make = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=ANSWER_LIMIT_S)
+    credential = {"authorization": f"Bearer {token.reveal()}"} if token else {}
+    with closing(connection):
+        try:
+            connection.request(method, parts.path.rstrip("/") + path, content, {**headers, **credential})
+            response = connection.getresponse()
+        except (OSError, HTTPException) as error:
+            raise ProviderUnreachable(provider="gateway", detail=f"{base_url}: {error or type(error).__name__}") from error
+        try:
+            return response.status, response.read()
+        except (OSError, HTTPException) as error:
+            raise UpstreamCut(provider="gateway", detail=str(error)) from error
 
 
 def client(

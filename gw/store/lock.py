@@ -18,16 +18,10 @@ import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.disk import why
+from gw.store.lock_file import lock_path, read_facts
 
-_MAX_BYTES = 4096
 _TRIES = 5
 _PAUSE_S = 0.02  # `holder()` takes a shared lock for a moment; a process that opens the database just then tries again
-
-
-def lock_path(database: Path) -> Path:
-    """Return the lock's path. Links are followed, so that two names of one database share one lock."""
-    real = Path(os.path.realpath(database))
-    return real.with_name(real.name + ".lock")
 
 
 class Lock:
@@ -67,7 +61,7 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
                 break
             except BlockingIOError:
                 if not tries_left:
-                    raise DatabaseLocked(what=_locked_message(database, _read(fd))) from None
+                    raise DatabaseLocked(what=_locked_message(database, read_facts(fd))) from None
             await trio.sleep(_PAUSE_S)
         return Lock(fd, {"pid": os.getpid(), "host": socket.gethostname(), "url": "", "started": started, **facts})
     except OSError as error:
@@ -76,29 +70,6 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
     except BaseException:
         os.close(fd)
         raise
-
-
-def holder(database: Path) -> dict[str, object] | None:
-    """Return facts of the process that holds the database: pid, host, url ("" until it listens), started. None without one."""
-    try:
-        fd = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _read(fd)
-    else:
-        return None
-    finally:
-        os.close(fd)
-
-
-def _read(fd: int) -> dict[str, object]:
-    try:
-        return msgspec.json.decode(os.pread(fd, _MAX_BYTES, 0), type=dict[str, object])
-    except msgspec.DecodeError:  # between its lock and its first write
-        return {}
 
 
 def _locked_message(database: Path, facts: Mapping[str, object]) -> str:

@@ -2,6 +2,8 @@
 
 One process writes a database. Where a gateway holds it, calls go to that gateway over HTTP; where none does, the same
 ASGI app answers in this process. So the checks, errors and audit log are the same either way.
+
+Every command of `gw` imports this: trio and the gateway are imported where they are used.
 """
 
 from __future__ import annotations
@@ -17,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote, unquote, urlencode
 
 import attrs
-import trio
 
 from gw.errors import DatabaseLocked, ProviderError
-from gw.net.http_client import client
-from gw.store.lock import holder
+from gw.net.http_client import request_blocking
+from gw.store.lock_file import holder
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.secret import Secret
 
@@ -59,6 +60,8 @@ class HttpApi:
         self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
     ) -> tuple[int, Any]:
         """Call the gateway; 502 where it cannot be reached."""
+        import trio
+
         try:
             return await trio.to_thread.run_sync(self.call_blocking, method, path, query, body)
         except ProviderError as error:
@@ -69,10 +72,10 @@ class HttpApi:
     ) -> tuple[int, Any]:
         """Call the gateway from a thread without trio. Raises ProviderUnreachable, UpstreamCut."""
         headers = {"x-gw-source": self.source, "content-type": "application/json"}
-        content = None if body is None else json.dumps(body)
-        with client(self.url, self.token) as http:
-            response = http.request(method, path, params=dict(query), content=content, headers=headers)
-            return response.status_code, decoded(response.content)
+        content = None if body is None else json.dumps(body).encode()
+        address = f"{path}?{urlencode(query)}" if query else path
+        status, answer = request_blocking(self.url, self.token, method, address, headers=headers, content=content)
+        return status, decoded(answer)
 
 
 class InProcessApi:
@@ -95,6 +98,8 @@ class InProcessApi:
         requests: list[Message] = [{"type": "http.request", "body": content, "more_body": False}]
 
         async def receive() -> Message:
+            import trio
+
             if not requests:
                 await trio.sleep_forever()  # the caller stays until the answer; the app cancels this at its end
             return requests.pop()
@@ -136,6 +141,8 @@ async def open_control_api(settings: Settings, token: Secret, source: Source) ->
     `token` is the admin token of a gateway that already runs. Raises ConfigError, StoreUnavailable, and DatabaseLocked
     when a process holds the database and does not say at which address.
     """
+    import trio
+
     path = settings.cost_tracking.db_path
     facts = await trio.to_thread.run_sync(holder, path)
     if facts is None:

@@ -41,6 +41,21 @@ except SystemExit:
     assert done.stdout.splitlines()[-1] == "[] ['gw.cli', 'gw.cli.main']"
 
 
+def test_a_report_imports_neither_an_event_loop_nor_a_store(tmp_path):
+    """They would take half of its processor time. Nothing answers at the address, which is known only after all imports."""
+    watch = f"""
+import sys
+from gw.cli.main import main
+try:
+    main(["costs", "--url", "http://127.0.0.1:1"])
+except SystemExit as end:
+    print(end.code, sorted(set({[*set(HEAVY) - {"attrs", "yaml"}]!r}) & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", watch], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "no gateway answers" in done.stderr
+    assert done.stdout.splitlines()[-1] == "1 []"
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_line_in_the_list_is_the_first_line_of_the_commands_own_help(name):
     command = main.get_command(click.Context(main), name)

@@ -4,7 +4,7 @@ import stat
 import pytest
 
 from gw.errors import DatabaseLocked, StoreUnavailable
-from gw.store import lock
+from gw.store import lock, lock_file
 
 
 async def test_a_second_opener_is_told_who_holds_it(tmp_path, autojump_clock):
@@ -17,26 +17,26 @@ async def test_a_second_opener_is_told_who_holds_it(tmp_path, autojump_clock):
 
 async def test_the_holder_can_be_asked_for(tmp_path):
     path = tmp_path / "gw.db"
-    assert lock.holder(path) is None
+    assert lock_file.holder(path) is None
     acquired = await lock.acquire(path, started=5.0, facts={"version": "1"})
-    facts = lock.holder(path)
+    facts = lock_file.holder(path)
     assert facts["pid"] == os.getpid()
     assert (facts["url"], facts["started"], facts["version"]) == ("", 5.0, "1")
     acquired.release()
-    assert lock.holder(path) is None
+    assert lock_file.holder(path) is None
 
 
 async def test_a_shorter_address_replaces_a_longer_one(tmp_path):
     acquired = await lock.acquire(tmp_path / "gw.db", started=5.0, facts={})
     acquired.set_address("http://127.0.0.1:8080/a/long/one")
     acquired.set_address("http://[::1]:1")
-    assert lock.holder(tmp_path / "gw.db")["url"] == "http://[::1]:1"
+    assert lock_file.holder(tmp_path / "gw.db")["url"] == "http://[::1]:1"
     acquired.release()
 
 
 async def test_what_a_dead_holder_left_does_not_matter(tmp_path):
     lock.lock_path(tmp_path / "gw.db").write_text('{"pid": 1, "url": "http://127.0.0.1:1"}')
-    assert lock.holder(tmp_path / "gw.db") is None
+    assert lock_file.holder(tmp_path / "gw.db") is None
     (await lock.acquire(tmp_path / "gw.db", started=1.0, facts={})).release()
 
 

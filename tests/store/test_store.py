@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from gw.errors import DatabaseLocked, StoreUnavailable
-from gw.store import lock, requests
+from gw.store import lock_file, requests
 from gw.store.journal import read_lines, segment_paths
 from gw.store.requests import LogFilter
 from gw.store.store import open_readonly, open_store
@@ -71,8 +71,8 @@ async def test_a_second_instance_is_refused_and_a_reader_is_not(path, autojump_c
                 pass
         async with open_readonly(path) as reader:
             assert await stored.logs(reader) == [record()]
-        assert lock.holder(path)["version"] == "9"
-    assert lock.holder(path) is None
+        assert lock_file.holder(path)["version"] == "9"
+    assert lock_file.holder(path) is None
     async with open_readonly(path) as reader:
         assert await stored.logs(reader) == [record()]
 
@@ -91,7 +91,7 @@ async def test_a_damaged_database_stops_the_start_and_frees_the_lock(path):
         async with open_store(path, clock=HandClock()):
             pass
     assert path.read_bytes() == b"not a database" * 1000
-    assert lock.holder(path) is None
+    assert lock_file.holder(path) is None
 
 
 async def test_a_folder_that_cannot_be_made(tmp_path):
