@@ -12,7 +12,7 @@ from typing import Any, get_args
 import msgspec
 
 from gw.admin.downloads import ExportPage, Format, RowExport, checked_format, encoded
-from gw.admin.filtered_lists import time_window
+from gw.admin.filtered_lists import NEWEST, check_file_order, orders, time_window
 from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, page_size, project_filter, whole_number
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, usd, usd_or_none
@@ -31,6 +31,10 @@ from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, 
 STATUSES = ("success", "error", "fallback", "cancelled")
 DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
 DEFAULT_ENTRIES, MAX_ENTRIES = 50, 500
+MOST_SORTED = 50_000
+"""Records that a page in the order of a figure is chosen from; more are refused."""
+SORTS = {order: order.replace("cost_usd", "cost_nusd") for order in orders("ttfb_ms", "total_latency_ms", "cost_usd")}
+"""Value of `sort` → the column, with its sign."""
 
 CSV_COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "status", "cost_usd", "pricing_source",
@@ -180,21 +184,33 @@ def _log_filter(catalog: Catalog, filters: Mapping[str, str | None], now: float)
 
 async def page(
     store: Reader, catalog: Catalog, now: float = 0.0, *,
-    limit: str | int = DEFAULT_RECORDS, before: str | None = None, **filters: str | None,
+    limit: str | int = DEFAULT_RECORDS, before: str | None = None, sort: str | None = None, **filters: str | None,
 ) -> Encoded:  # fmt: skip
-    """Encode a JSON array of log records, newest first. `before` is the id of the previous page's last record.
+    """Encode a JSON array of log records, newest first or in the order of a figure. `before` is the id of the previous page's last record.
 
     `now` is needed for a `period`; without one, nor `since` and `until`, records of all times are listed.
     """
     count, wanted = page_size(limit, MAX_RECORDS), _log_filter(catalog, filters, now)
+    order = one_of("sort", NEWEST if sort is None else sort, tuple(SORTS))
     try:
-        return await store.read_as(_encoded, queries.log, count, before or None, wanted)
+        if order == NEWEST:
+            return await store.read_as(_encoded, queries.log, count, before or None, wanted)
+        arguments = (count, before or None, wanted, SORTS[order], MOST_SORTED)
+        found = await store.read_as(_encoded_if_found, queries.log_in_order, *arguments)
     except NoSuchRecord:
         raise _unknown_cursor() from None
+    if found is None:
+        what = f"more than {MOST_SORTED} requests: choose a shorter period or another filter to sort by {order.lstrip('-')}"
+        raise RequestError(what=what, param="sort")
+    return found
 
 
 def _unknown_cursor() -> RequestError:
     return RequestError(what="before must be the id of a record", param="before")
+
+
+def _encoded_if_found(records: list[RequestRecord] | None) -> Encoded | None:
+    return None if records is None else _encoded(records)
 
 
 def _encoded(records: list[RequestRecord]) -> Encoded:
@@ -203,9 +219,10 @@ def _encoded(records: list[RequestRecord]) -> Encoded:
 
 async def export(
     store: Reader, catalog: Catalog, now: float, form: str, *, limit: str | int | None = None, before: str | None = None,
-    **filters: str | None,
+    sort: str | None = None, **filters: str | None,
 ) -> RowExport:  # fmt: skip
     """Return all records that pass the filters, newest first, as CSV or JSON; `limit` = at most so many."""
+    check_file_order(sort)
     wanted, kind, most = _log_filter(catalog, filters, now), checked_format(form), _most(limit)
     encode = partial(_exported, form=kind)
 

@@ -178,6 +178,14 @@ def log(
     return requests.page(context.db, limit=limit, log_filter=log_filter, before=_place(context.db, before))
 
 
+def log_in_order(
+    context: QueryContext, limit: int, before: str | None, log_filter: LogFilter, order: str, most: int
+) -> list[RequestRecord] | None:
+    """Return records in the order of a column, see `requests.page_in_order`. Raises NoSuchRecord."""
+    _place(context.db, before)
+    return requests.page_in_order(context.db, limit=limit, log_filter=log_filter, order=order, before=before, most=most)
+
+
 def request(context: QueryContext, record_id: str) -> RequestRecord | None:
     return requests.find(context.db, record_id)
 

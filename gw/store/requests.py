@@ -175,6 +175,38 @@ def page(
     db: apsw.Connection, *, limit: int, log_filter: LogFilter = ANY, before: tuple[float, int] | None = None
 ) -> list[RequestRecord]:
     """Return the newest `limit` records that pass the filter, older than the record at `before` (see `place`)."""
+    source, conditions, bindings = _passing(db, log_filter)
+    if before is not None:
+        conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")
+        bindings |= {"timestamp": before[0], "seq": before[1]}
+    return _select(db, source, conditions, "timestamp desc, seq desc", bindings | {"limit": limit})
+
+
+def page_in_order(
+    db: apsw.Connection, *, limit: int, log_filter: LogFilter, order: str, before: str | None, most: int
+) -> list[RequestRecord] | None:
+    """Return the `limit` records after the one with the id `before` in the order of a column, `-` before it = descending.
+
+    Records without a value come last, newer ones first among equals. None if more than `most` records pass the filter: all
+    of them are read.
+    """
+    column, down = order.removeprefix("-"), order.startswith("-")
+    source, conditions, bindings = _passing(db, log_filter)
+    counted = f"select count(*) from (select 1 from requests {source} {_where(conditions)} limit :most)"
+    if int(db.execute(counted, bindings | {"most": most + 1}).get) > most:
+        return None
+    if before is not None:
+        [(value, timestamp, seq)] = db.execute(f"select {column}, timestamp, seq from requests where id = ?", (before,))
+        bindings |= {"value": value, "timestamp": timestamp, "seq": seq}
+        older = f"{column} is :value and (timestamp, seq) < (:timestamp, :seq)"
+        further = f"{column} {'<' if down else '>'} :value or {column} is null"
+        conditions.append(f"({older})" if value is None else f"({older} or {further})")
+    by = f"{column} is null, {column} {'desc' if down else 'asc'}, timestamp desc, seq desc"
+    return _select(db, source, conditions, by, bindings | {"limit": limit})
+
+
+def _passing(db: apsw.Connection, log_filter: LogFilter) -> tuple[str, list[str], dict[str, object]]:
+    """Return the index, the conditions and their values for the records that pass the filter."""
     bindings: dict[str, object] = {name: value for name in _FILTERS if (value := getattr(log_filter, name)) is not None}
     conditions = [f"{name} = :{name}" for name in bindings]
     skipped = "status" if log_filter.status == _PLAIN else ""
@@ -191,13 +223,18 @@ def page(
         if (value := getattr(log_filter, name)) is not None:
             conditions.append(condition)
             bindings[name] = value
-    if before is not None:
-        conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")
-        bindings |= {"timestamp": before[0], "seq": before[1]}
-    by = f"indexed by requests_{index}" if index else "indexed by sqlite_autoindex_requests_1"
-    where = f"where {' and '.join(conditions)}" if conditions else ""
-    sql = f"{SELECT} {by} {where} order by timestamp desc, seq desc limit :limit"
-    return [record_of(row) for row in db.execute(sql, bindings | {"limit": limit})]
+    return f"indexed by requests_{index}" if index else "indexed by sqlite_autoindex_requests_1", conditions, bindings
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"where {' and '.join(conditions)}" if conditions else ""
+
+
+def _select(
+    db: apsw.Connection, source: str, conditions: Sequence[str], order: str, bindings: dict[str, object]
+) -> list[RequestRecord]:
+    sql = f"{SELECT} {source} {_where(conditions)} order by {order} limit :limit"
+    return [record_of(row) for row in db.execute(sql, bindings)]
 
 
 def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:

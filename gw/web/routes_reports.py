@@ -15,6 +15,7 @@ from msgspec import UNSET
 from gw.admin import forecast, listings, logs, overview, pages, reliability, reports
 from gw.admin.downloads import FORMATS, RowExport
 from gw.admin.fallbacks import RoutePreview, route_preview
+from gw.admin.filtered_lists import NEWEST
 from gw.admin.pages import SettingsPage, settings_page
 from gw.admin.periods import BOUNDED, NAMES, ROLLING, STEPS
 from gw.admin.request_models import Body, read
@@ -67,9 +68,13 @@ _LOG_FILTERS = (
     QueryField("session", _TEXT, "Only this session id."),
     QueryField("turn", _TEXT, "Only this turn id."),
     QueryField("q", _TEXT, "Only ids that begin with this; if there are none, those that end with it."),
+    QueryField(
+        "sort", {"enum": list(logs.SORTS), "default": NEWEST},
+        f"A figure, `-` = the largest first; among at most {logs.MOST_SORTED:,} requests.",
+    ),
     QueryField("before", _TEXT, "The id of the last record of the previous page."),
     *TIMES,
-)
+)  # fmt: skip
 FORMAT = QueryField(
     "format", {"enum": list(FORMATS)}, "All records as a file with times in ISO 8601, streamed; `limit` = at most so many.",
     makes_file=True,

@@ -127,12 +127,78 @@ def test_why_calls_were_slow_at_ten(large, view, ten):
     assert "HTTP 503" in drawer.inner_text()
 
 
+# ---- the questions of a day, each from the first page in at most three clicks
+
+
+def test_what_was_spent_and_by_whom(large, view):
+    seen = view(large)
+    page = seen.open("/?period=7d")
+    page.get_by_role("region", name="Spend").get_by_role("link").click()  # 1
+    page.locator("main h1", has_text="Costs").wait_for()
+    page.get_by_role("group", name="Split by").get_by_role("button", name="Project").click()  # 2
+    page.get_by_role("heading", name="By project").wait_for()
+    seen.settle()
+    costs = large.ask("/v1/costs?period=7d")["by_project"]
+    dearest = max(costs, key=lambda name: costs[name]["cost"])
+    assert dearest in page.locator("section", has=page.get_by_role("heading", name="By project")).locator("tbody tr").first.inner_text()
+
+
+def test_why_requests_fail(large, view):
+    seen = view(large)
+    page = seen.open("/?period=24h")
+    page.get_by_role("region", name="Errors").get_by_role("link").click()  # 1
+    page.locator("main h1", has_text="Logs").wait_for()
+    seen.settle()
+    row = page.locator("tr[data-id]").first
+    record_id = row.get_attribute("data-id")
+    row.locator("a").first.click()  # 2
+    drawer = page.get_by_role("dialog", name=f"Request {record_id}")
+    [attempt] = large.ask(f"/v1/requests/{record_id}")["attempts"]
+    drawer.get_by_text(attempt["error_code"]).first.wait_for()
+
+
+def test_which_model_is_slow(large, view):
+    seen = view(large)
+    page = seen.open("/?period=24h")
+    page.get_by_role("link", name="Latency", exact=True).click()  # 1
+    page.locator("main h1", has_text="Latency").wait_for()
+    seen.settle()
+    page.get_by_role("button", name="p95").first.click()  # 2
+    page.locator("th[aria-sort=descending]").wait_for()
+    slowest = page.locator("table.data tbody tr").first.locator(".mono").first.inner_text()
+    measured = large.ask("/v1/latency?period=24h")
+    assert slowest == max(measured, key=lambda name: measured[name]["ttfb_percentiles"]["p95"] or 0)
+
+
+def test_which_provider_is_in_trouble(large, view):
+    seen = view(large)
+    page = seen.open("/?period=24h")
+    page.get_by_role("region", name="Fallbacks fired").get_by_role("link").click()  # 1
+    page.locator("main h1", has_text="Reliability").wait_for()
+    seen.settle()
+    for one in large.ask("/api/reliability?period=24h")["providers"]:
+        text = page.locator(f'li[data-provider="{one["provider"]}"]').inner_text()
+        assert "answered" in text
+
+
+def test_which_budget_is_nearly_spent(large, view):
+    seen = view(large)
+    page = seen.open("/")
+    page.get_by_role("link", name="All projects").click()  # 1
+    page.locator("main h1", has_text="Projects").wait_for()
+    seen.settle()
+    page.get_by_role("button", name="Spent today").click()  # 2
+    page.locator("th[aria-sort=descending]", has_text="Spent today").wait_for()
+    spent = {name: one["cost_today"] for name, one in large.ask("/v1/projects")["stats"].items()}
+    assert page.locator("tr[data-id]").first.get_attribute("data-id") == max(spent, key=lambda name: spent[name])
+
+
 FRAME = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()))))"
 ALL = {
     **PAGES, "/?period=30d": "Overview", "/latency?period=30d": "Latency", "/costs?period=30d&by=project": "Costs",
     "/reliability?period=30d": "Reliability", "/sessions?period=1h&sort=-first_audio_p95_ms": "Conversations",
     "/sessions?trouble=interruption": "Conversations", "/sessions/slow-call-3": "Conversation", "/turns/slow-turn-3-3": "Turn",
-    "/logs?status=error": "Logs",
+    "/logs?status=error": "Logs", "/logs?period=24h&sort=-total_latency_ms": "Logs", "/turns?period=1h&sort=-first_audio_ms": "Turns",
 }  # fmt: skip
 
 

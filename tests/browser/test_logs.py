@@ -57,7 +57,7 @@ def test_pages_by_key(used, view):
     page = seen.open("/logs?project=default&modality=llm")
     first = used.ask("/api/logs?project=default&modality=llm&limit=100")
     assert page.locator(ROWS).count() == 100
-    page.get_by_role("button", name="Older").click()
+    page.get_by_role("button", name="Next page").click()
     page.wait_for_url(f"**before={first[-1]['id']}")
     seen.settle()
     older = used.ask(f"/api/logs?project=default&modality=llm&limit=100&before={first[-1]['id']}")

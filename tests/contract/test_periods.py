@@ -12,6 +12,7 @@ from urllib.parse import quote
 import apsw
 import pytest
 
+from gw.admin import logs
 from tests.contract.test_numbers import CENT, cents, open_setup
 from tests.fakes.temporary_gateway import NOON
 
@@ -150,3 +151,27 @@ async def test_a_time_is_never_empty(path, setup):
     for query in ("to=", "from=", "from=1&to="):
         answer = await setup.running.get(f"{path}?{query}")
         assert (answer.status, answer.json["error"]["param"]) == (422, "from" if query in ("to=", "from=") else "to"), query
+
+
+async def test_the_log_in_the_order_of_a_figure_equals_sql(setup, mock_clock):
+    columns = {"ttfb_ms": "ttfb_ms", "total_latency_ms": "total_latency_ms", "cost_usd": "cost_nusd"}
+    for name, column in columns.items():
+        for sign, direction in (("-", "desc"), ("", "asc")):
+            month = ("&project=desk&period=30d", f"project = 'desk' and timestamp >= {AT - LENGTHS['30d']}")
+            for query, condition in (("", "true"), month):
+                by = f"{column} is null, {column} {direction}, timestamp desc, seq desc"
+                expected = [row for (row,) in sql(setup, f"select id from requests where {condition} order by {by}")]
+                seen, before = [], ""
+                while page := await setup.json(f"/v1/logs?limit=5&sort={sign}{name}&before={before}{query}"):
+                    seen += [record["id"] for record in page]
+                    before = seen[-1]
+                assert seen == expected != [], (name, sign, query)
+    for refused in ("sort=colour", "sort=-cost_usd&before=none", "sort=-cost_usd&format=csv"):
+        assert (await setup.running.get(f"/v1/logs?{refused}")).status == 422, refused
+
+
+async def test_too_many_records_are_not_sorted_by_half(setup, mock_clock, monkeypatch):
+    monkeypatch.setattr(logs, "MOST_SORTED", 20)
+    answer = await setup.running.get("/v1/logs?sort=-cost_usd")
+    assert (answer.status, "more than 20 requests" in answer.error["message"]) == (422, True)
+    assert len(await setup.json("/v1/logs?sort=-cost_usd&period=7d")) <= 20
