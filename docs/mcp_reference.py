@@ -104,6 +104,8 @@ def _type(schema: Json) -> str:
     match schema:
         case {"enum": values}:
             return " \\| ".join("null" if value is None else f"`{value}`" for value in values)
+        case {"pattern": str(pattern)} if pattern.startswith("^("):
+            return " \\| ".join(f"`{value}`" for value in pattern[2:-2].split("|"))
         case {"anyOf": options}:
             return " or ".join(dict.fromkeys(map(_type, options)))
         case {"type": "array", "items": dict(items)}:

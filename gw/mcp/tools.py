@@ -22,12 +22,19 @@ _ROUTES = {route.id: route for route in TABLE.routes}
 _READING_POSTS = ("test_provider", "run_reconcile", "check_config")
 _PAGING = ("limit", "before")  # query fields that `RowPages` sets
 _FOR_SDKS = ("after_id", "before_id", "api-version")  # query fields that no tool has
-_CONFIRM: Json = {"type": "boolean", "default": False}
-_PLAIN = ("project", "modality", "status", "model", "provider", "error_code", "session", "turn", "confirm", "entity_id", "action")
+_CONFIRM: Json = {"type": "boolean"}
+_PLAIN = (
+    "project", "modality", "status", "model", "provider", "error_code", "session", "turn", "trouble", "confirm", "entity_type",
+    "entity_id", "action",
+)  # fmt: skip
 """Arguments whose name says all."""
-_BODY_MEMBERS = {"price": {"type": "object", "description": "As `price` in gw.yaml, such as {unit: 1M_tokens, input: 2.5, output: 10}."}}
+_BODY_MEMBERS: Json = {
+    "price": {"type": "object", "description": "As `price` in gw.yaml, such as {unit: 1M_tokens, input: 2.5, output: 10}."},
+    "capture": {"type": "object", "description": "As `capture` in gw.yaml, such as {text: true, share: 0.05, keep_days: 14}."},
+    "rows": {"type": "array", "items": {"type": "object"}},
+}
 """Members whose schema is long, described by an example."""
-_EXPLAINED_ONCE = ("period", "from", "to", "limit", "cursor", "fields")  # by the server's instructions
+_EXPLAINED_ONCE = ("period", "from", "to", "sort", "limit", "cursor", "fields")  # by the server's instructions
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -100,7 +107,7 @@ class McpTool:
             "cursor": {"type": "string"},
         }
         if names := self._row_members(rows):
-            page["fields"] = {"type": "array", "items": {"enum": names}}
+            page["fields"] = {"type": "array", "items": _one_of(names)}
         return page
 
     def _row_members(self, rows: RowPages) -> list[str]:
@@ -118,10 +125,8 @@ class McpTool:
 
     @cached_property
     def output_schema(self) -> Json:
-        """Return what every result has; the rest can be seen in one."""
-        if self.action:
-            return {"type": "object", "required": ["action"]}
-        return {"type": "object", "required": [self.rows.member or self.rows.entries]} if self.rows is not None else {"type": "object"}
+        """Return what tells results of one tool apart; the rest can be seen in one."""
+        return {"type": "object", "required": ["action"]} if self.action else {"type": "object"}
 
     @property
     def action(self) -> str:
@@ -178,8 +183,20 @@ def _argument_schema(field: QueryField) -> Json:
     elif "anyOf" in schema:  # a time
         schema = {"type": ["string", "number"]}
     elif "enum" in schema:
-        schema = {"enum": schema["enum"]}
+        schema = _sorting(schema["enum"]) if field.name == "sort" else {"enum": schema["enum"]}
     return dict(schema) if field.name in (*_PLAIN, *_EXPLAINED_ONCE) else {**schema, "description": field.description}
+
+
+def _sorting(values: list[str]) -> Json:
+    """Return a schema that names a figure once for both directions: it is half as long as the list of values."""
+    both = [value for value in values if f"-{value}" in values]
+    one_way = [value for value in values if value.removeprefix("-") not in both]
+    return _one_of([*one_way, *(f"-?{value}" for value in both)])
+
+
+def _one_of(values: list[str]) -> Json:
+    """Return a schema that is shorter than an enum."""
+    return {"type": "string", "pattern": f"^({'|'.join(values)})$"}
 
 
 def _resolved(schema: Json, definitions: Json) -> Json:

@@ -20,6 +20,7 @@ from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimit
 from gw.net.http1 import Pool
 from gw.net.tcp import ConnectFailed
 from gw.providers.spec import spec_of
+from gw.relay.usage_counters import first_audio
 from gw.types.llm import StreamError
 from gw.types.stt import Transcript
 from tests.contract import faults
@@ -109,6 +110,8 @@ async def ask(target: Rig, kind: str, stream: bool) -> str | bytes:
     )
     events: list[object] = []
     async with opened(target, kind, **options) as answer:
+        if kind == "speak":
+            events += await first_audio(answer, f"my-{target.type}", TEXT)  # as the relay does: it knows an answer that is empty
         while not events or not isinstance(events[-1], LAST):
             events += await answer.receive()
             for event in events:

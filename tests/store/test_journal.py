@@ -153,7 +153,7 @@ def test_a_full_disk_is_told_when_the_segment_is_full(db):
     with files_end_at(0):
         while not journal.trouble:
             written += journal.finish(record("b")) is not None
-        journal.intent(intent("c"))
+        journal.intent(intent("c" * 2_000))
         assert "cannot be written" in journal.trouble
         assert not journal.probe()
         assert [path.name for path in segment_paths(db)] == ["gw.db.journal.1"]
