@@ -97,6 +97,11 @@ def cases(size: int) -> Iterator[tuple[str, str, bytes]]:
     yield "/v1/projects unknown", "/v1/projects", filled('{"project_id":"a","x":[0', ",0", "]}", size)
     yield "/v1/projects tags", "/v1/projects", filled('{"project_id":"a","tags":["a"', ',"a"', "]}", size)
     yield "/v1/projects lists", "/v1/projects", filled('{"project_id":"a","tags":[[]', ",[]", "]}", size)
+    yield "/v1/reconcile rows", "/v1/reconcile", filled('{"rows":[{"model":"m"}', ',{"model":"m"}', "]}", size)
+    yield "/v1/reconcile lists", "/v1/reconcile", filled('{"rows":[[]', ",[]", "]}", size)
+    yield "/v1/reconcile content", "/v1/reconcile", filled('{"content":"', "day,model\\n", '"}', size)
+    yield "/v1/config/check unknown", "/v1/config/check", filled('{"content":"","x":[0', ",0", "]}", size)
+    yield "/v1/config/check content", "/v1/config/check", filled('{"content":"', "# a\\n", '"}', size)
 
 
 class Prober(threading.Thread):

@@ -143,7 +143,7 @@ class Route:
 
     `handler` is None where the data plane answers. `answers`: alternative shapes of the 200. `errors`: statuses beyond those
     that follow from right, path and body. `lag_s`: longest wait for the writer before the handler reads records. `lenient`:
-    unknown query fields are ignored, because SDKs and probes send them.
+    unknown query fields are ignored, because SDKs and probes send them. `large_body`: only `serve.max_body_mb` limits the body.
     """
 
     method: Method
@@ -162,6 +162,7 @@ class Route:
     unavailable: tuple[Shape, ...] = ()
     """Shapes of a 503 without the usual error body."""
     lag_s: float = 0.0
+    large_body: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -30,6 +30,10 @@ from gw.web.route import ControlPlane, Request, Route, RouteTable
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC_BODY_BYTES: Final = 65_536  # of a login
+ADMIN_BODY_BYTES: Final = 1_000_000
+"""The largest body of a change. Parsing nine megabytes of small values holds the interpreter for seconds, in a thread as well."""
+EMPTY_BODY_BYTES: Final = 1_000
+"""The largest body that is parsed where it must be empty, to name the member that would be ignored."""
 ReadBody = Callable[[], Awaitable[bytes]]
 
 
@@ -128,12 +132,20 @@ async def _receive_body(request: Request, read_body: ReadBody) -> None:
     """Read the body that the route needs; a POST without one must have an empty body. Raises RequestError and TooLarge."""
     if request.route.body is not None:
         body = await read_body()
-        if request.route.right == "public" and len(body) > PUBLIC_BODY_BYTES:
-            what = f"the body of a request without a credential may have at most {PUBLIC_BODY_BYTES} bytes"
-            raise TooLarge(what=what, limit_bytes=PUBLIC_BODY_BYTES)
+        _check_size(request.route, len(body))
         request.body = await request.gateway.relay.in_flight.large.decode(partial(parse_body, request), body)
     elif request.route.method == "POST":
         refuse_body(request, await read_body())
+
+
+def _check_size(route: Route, size: int) -> None:
+    """Raise TooLarge for a body that is larger than its route needs. The host has checked `serve.max_body_mb`."""
+    if route.right == "public":
+        limit, of = PUBLIC_BODY_BYTES, "a request without a credential"
+    else:
+        limit, of = ADMIN_BODY_BYTES, "this request"
+    if size > limit and not route.large_body:
+        raise TooLarge(what=f"the body of {of} may have at most {limit} bytes", limit_bytes=limit)
 
 
 def _decoded(raw: bytes) -> str:
@@ -162,6 +174,8 @@ def parse_body(request: Request, body: bytes) -> dict[str, object]:
 
 def refuse_body(request: Request, body: bytes) -> None:
     """Refuse a body that would be ignored: it must be empty, or `{}` as JSON. Raises RequestError."""
+    if len(body) > EMPTY_BODY_BYTES:
+        raise RequestError(what="the body must be empty")
     if body:
         for name in parse_body(request, body):
             raise RequestError(what="the body must be empty", param=name)

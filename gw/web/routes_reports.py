@@ -340,6 +340,6 @@ CHARTS = (
 
 RECONCILE = Route(
     "POST", "/v1/reconcile", "reconcile", "Compare what was recorded with a vendor's usage export, model by model.",
-    reconcile, tag="Reports", lag_s=READ_LAG_S, body=Bill, answers=(Reconciled,), errors=(422, 503),
+    reconcile, tag="Reports", lag_s=READ_LAG_S, body=Bill, large_body=True, answers=(Reconciled,), errors=(422, 503),
     notes="`rows` in the vendor's canonical form (docs/reconcile.md), or the `content` of such a file.",
 )  # fmt: skip

@@ -150,7 +150,7 @@ STATE = (
     ),
     Route(
         "POST", "/v1/config/check", "check_config", "Whether a configuration is valid, and what is suspicious in it.", config_check,
-        tag="State", body=ConfigText, answers=(ConfigCheck,), errors=(422,),
+        tag="State", body=ConfigText, large_body=True, answers=(ConfigCheck,), errors=(422,),
         notes="Nothing is changed. Values that come from environment variables are not shown.",
     ),
     _get(
