@@ -130,7 +130,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
 def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
     """Return what a newcomer needs next: the address, the models, the chains, the place of the data."""
     origin = "demo mode (no keys, data in a temporary folder)" if demo else f"{settings.path}"
-    lines = [f"gw {gw.__version__}  {origin}", f"API        {ready.url}/v1"]
+    lines = [f"gw {gw.__version__}  {origin}", f"dashboard  {ready.url}/", f"API        {ready.url}/v1"]
     for modality in MODALITIES:
         ids = [model.id for model in settings.models.values() if model.modality == modality]
         if ids:

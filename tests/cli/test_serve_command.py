@@ -36,6 +36,7 @@ def settings(tmp_path):
 def test_the_banner_tells_a_newcomer_what_there_is(settings):
     assert banner(settings, UpAt(), demo=True).splitlines() == [
         f"  gw {gw.__version__}  demo mode (no keys, data in a temporary folder)",
+        "  dashboard  http://127.0.0.1:8080/",
         "  API        http://127.0.0.1:8080/v1",
         "  stt        sim/tone",
         "  llm        sim/flaky  sim/echo  sim/scripted",

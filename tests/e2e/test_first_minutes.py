@@ -87,11 +87,11 @@ def check_speech(say: CommandOutput, transcribe: CommandOutput, question: Path) 
 
 
 def check_turn(turn: CommandOutput, answer: Path) -> None:
-    assert turn.rows == [["part", "text"], ["heard", SPOKEN], ["said", SPOKEN]]
+    assert turn.rows == [["part", "text"], ["heard", SPOKEN], ["said", "It is sunny in Paris."]]
     *stages, last = turn.err.splitlines()
     assert all("░" in line or "█" in line for line in stages)
     without_bars = [masked(line.translate(dict.fromkeys(map(ord, "░█")))) for line in stages]
-    assert without_bars == ["stt sim/tone N", "llm sim/echo N", "tts sim/tone N"]
+    assert without_bars == ["stt sim/tone N", "llm sim/scripted N", "tts sim/tone N"]
     assert masked(last) == "a.wav first audio N N"
     assert answer.stat().st_size > 10_000
 
@@ -105,7 +105,7 @@ def check_reports(costs: CommandOutput, logs: CommandOutput) -> None:
     requests = [(row[2], row[3], row[4]) for row in logs.rows[1:7]]
     assert requests == [
         ("tts", "sim/tone", "success"),
-        ("llm", "sim/echo", "success"),
+        ("llm", "sim/scripted", "success"),
         ("stt", "sim/tone", "success"),
         ("llm", "sim/echo", "fallback"),
         ("stt", "sim/tone", "success"),

@@ -71,7 +71,7 @@ async def tool(session, name, **arguments):
     with trio.fail_after(30):
         answer = await session.call_tool(name, arguments)
     assert not answer.is_error, answer.content
-    return json.loads(answer.content[0].text)
+    return answer.structured_content
 
 
 async def test_inside_the_daemon(configuration):

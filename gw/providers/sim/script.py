@@ -18,14 +18,31 @@ from gw.wire.json_codec import BAD_JSON
 
 _BUILT_IN: Mapping[str, str] = {
     "weather": "It is sunny in Paris.",
-    "hello": "Hello! How can I help you?",
-    "your name": "I am the demo voice of this gateway.",
+    "cancel": "I have cancelled your booking. Is there anything else I can do for you?",
+    "book": "Gladly. For how many people, and at what time?",
+    "table": "Gladly. For how many people, and at what time?",
+    "people": "You are booked. We look forward to seeing you.",
+    "opening hours": "We are open every day from nine in the morning until ten at night.",
+    "open": "We are open every day from nine in the morning until ten at night.",
+    "close": "We are open every day from nine in the morning until ten at night.",
+    "address": "You find us at twelve Harbour Street, next to the station.",
+    "where": "You find us at twelve Harbour Street, next to the station.",
+    "menu": "Today we have tomato soup, grilled fish and an apple tart.",
+    "price": "The menu of the day is eighteen euros.",
+    "how much": "The menu of the day is eighteen euros.",
+    "human": "I am putting you through to a colleague. One moment, please.",
+    "your name": "I am the assistant of this gateway's demo.",
+    "who are you": "I am the assistant of this gateway's demo.",
+    "how are you": "Very well, thank you. What can I do for you?",
     "time": "It is half past nine.",
     "joke": "I would tell you a joke about UDP, but you might not get it.",
     "thank": "You are welcome.",
+    "goodbye": "Goodbye, and have a nice day.",
     "bye": "Goodbye, and have a nice day.",
+    "hello": "Hello! How can I help you?",
 }
-_DEFAULT = "I am glad to help. Ask me about the weather."
+"""A small restaurant's answers: part of what was said → the reply. The first one that fits counts."""
+_DEFAULT = "I can tell you our opening hours, book a table, or read you the menu. What would you like?"
 _DEPTH = 8  # levels of a tool's schema that are followed
 _TOKEN = re.compile(r"\s*\S+|\s+")
 _FRAGMENT = 16  # characters of one streamed piece of a tool call's arguments

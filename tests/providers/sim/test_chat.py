@@ -42,7 +42,11 @@ async def test_events_carry_no_raw_chunks():
 
 @pytest.mark.parametrize(
     ("spoken", "answer"),
-    [("What is the WEATHER in Paris?", "It is sunny in Paris."), ("xyzzy", "I am glad to help. Ask me about the weather.")],
+    [
+        ("What is the WEATHER in Paris?", "It is sunny in Paris."),
+        ("Are you open on Sunday?", "We are open every day from nine in the morning until ten at night."),
+        ("xyzzy", "I can tell you our opening hours, book a table, or read you the menu. What would you like?"),
+    ],
 )
 async def test_scripted_answers_by_keyword(spoken, answer):
     assert text_of(await chat(account("scripted"), spoken)) == answer
