@@ -177,14 +177,14 @@ class McpTool:
 
 def _argument_schema(field: QueryField) -> Json:
     """Return the schema of a query field as a tool's argument: a flag is a boolean."""
-    schema = field.schema
+    schema: Json = dict(field.schema)
     if "pattern" in schema and "Tt" in str(schema["pattern"]):
         schema = _CONFIRM
     elif "anyOf" in schema:  # a time
         schema = {"type": ["string", "number"]}
     elif "enum" in schema:
         schema = _sorting(schema["enum"]) if field.name == "sort" else {"enum": schema["enum"]}
-    return dict(schema) if field.name in (*_PLAIN, *_EXPLAINED_ONCE) else {**schema, "description": field.description}
+    return schema if field.name in (*_PLAIN, *_EXPLAINED_ONCE) else {**schema, "description": field.description}
 
 
 def _sorting(values: list[str]) -> Json:
