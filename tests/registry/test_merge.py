@@ -72,7 +72,7 @@ def test_the_accent_is_derived_from_the_id():
 def test_the_demo_resolves_its_default_models():
     catalog = build(demo_settings(Path("/d")))
     default = catalog.project("default")
-    assert [catalog.resolve("", m, default).id for m in ("stt", "llm", "tts")] == ["sim/tone", "sim/echo", "sim/tone"]
+    assert [catalog.resolve("", m, default).id for m in ("stt", "llm", "tts")] == ["sim/tone", "sim/scripted", "sim/tone"]
     flaky = catalog.resolve("sim/flaky", "llm", default)
     assert [m.id for m in catalog.candidates(flaky, default)] == ["sim/flaky", "sim/echo"]
     model = catalog.resolve("", "tts", default)
