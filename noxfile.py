@@ -70,9 +70,31 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The long forms of tests that are short in `tests`; arguments after -- go to pytest."""
+    """The long forms of tests that are short in `tests`; then `generated`, `fuzz` and `soak`, also after a failure. Arguments after --
+    go to pytest, and nothing follows then."""
+    if not session.posargs:
+        for name in ("generated", "fuzz", "soak"):
+            session.notify(name)
     install(session, "test")
     session.run("pytest", "-q", "-s", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
+
+
+@nox.session
+def generated(session: nox.Session) -> None:
+    """100,000 requests, made by schemathesis from the gateway's OpenAPI document; arguments after -- go to pytest."""
+    install(session, "test")
+    lines = (CLIENTS / "requirements.txt").read_text().splitlines()
+    (wanted,) = [line.partition("#")[0].strip() for line in lines if line.startswith("schemathesis")]
+    session.install(wanted)
+    test = str(CLIENTS / "test_schemathesis.py")
+    session.run("pytest", "-q", "-s", "-m", "clients", test, *session.posargs, env={"GW_NIGHTLY": "1"})
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """200 mixed streams for 20 minutes; arguments after -- go to bench/soak.py (`--minutes 60`)."""
+    install(session, "test")
+    session.run("python", "bench/soak.py", *(session.posargs or ("--minutes", "20")))
 
 
 @nox.session
