@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.fakes.nightly import times
 from tests.fakes.records import DAY, NOON, HandClock, record
 
 MUTATIONS = times(100, 2_000)
+WHILE_IT_RUNS = times(30, 1_000)
 
 
 @pytest.fixture
@@ -116,3 +118,49 @@ async def test_mutations(tmp_path, sound):
     assert set(seen) <= {"the start is refused", "used", "records wait", "a report is refused"}
     assert seen["used"] > MUTATIONS // 20
     assert seen["the start is refused"] > MUTATIONS // 4
+
+
+async def use_while_it_runs(path: Path, content: bytes, seen: Counter[str]) -> None:
+    """Change the open database, then go on with it; reads and changes that meet the damage are errors that name the file."""
+    async with open_store(path, clock=HandClock()) as store:
+        store.finish(record("before"))
+        await store.flush()
+        with path.open("r+b") as file:  # the file that is open, not another of its name
+            file.truncate(len(content))
+            file.write(content)
+        for read in (store.entities, store.audit_log, partial(stored.logs, store, limit=1_000), partial(stored.totals, store)):
+            try:
+                await read()
+            except StoreError as error:
+                seen[named(error, path, "a report is refused")] += 1
+            else:
+                seen["a report is given"] += 1
+        store.finish(record("after"))  # never refused
+        with trio.move_on_after(0.5):
+            await store.flush()
+        assert store.degraded or not store.queue_depth
+
+
+async def test_mutations_while_it_runs(tmp_path, sound):
+    """The next start uses the database, with what was recorded after the damage, or refuses it."""
+    seen = Counter[str]()
+    for seed in range(WHILE_IT_RUNS):
+        what, content = mutated(sound, random.Random(seed))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        path = folder / "gw.db"
+        path.write_bytes(sound)
+        try:
+            with trio.fail_after(20):
+                await use_while_it_runs(path, content, seen)
+                outcome = await use(path)
+                if outcome == "used":
+                    async with open_store(path, clock=HandClock()) as store:
+                        assert await store.request("after") == record("after")
+        except Exception as error:
+            raise AssertionError(f"mutation {seed}, {what}") from error
+        seen[f"then {outcome}"] += 1
+    assert {name for name in seen if "without its path" in name} == set()
+    assert seen["a report is refused"] > WHILE_IT_RUNS // 4
+    assert seen["a report is given"] > WHILE_IT_RUNS
+    assert min(seen["then used"], seen["then the start is refused"]) > WHILE_IT_RUNS // 4
