@@ -13,6 +13,7 @@ import trio
 
 from gw import __version__
 from gw.admin.registrar import Registrar
+from gw.config.capture_rules import check_capture
 from gw.config.settings import CostTracking, Settings
 from gw.errors import ConfigError, Problem, one_error
 from gw.net.http1 import Pool
@@ -97,8 +98,9 @@ class Gateway:
     async def reload(self, settings: Settings) -> tuple[str, ...]:
         """Put other settings, and the price tables as they are now, in force for requests that begin from now on.
 
-        Returns the names of changed settings that need a restart; they keep their old values.
+        Returns the names of changed settings that need a restart; they keep their old values. Raises ConfigError.
         """
+        check_capture(settings)
         unchanged = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
         kept = {name: getattr(self.settings, name) for name in _BOUND_SECTIONS}

@@ -5,26 +5,41 @@ A capture is named by the id of a session, a turn or a request. No text and no s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
+import trio
+from msgspec import Meta
 
 from gw.admin.registrar import Registrar
-from gw.admin.request_models import project_filter
+from gw.admin.request_models import Body, checked_text, project_filter, whole_number
+from gw.admin.request_models import read as read_body
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes
-from gw.errors import UnknownNameError
+from gw.codecs import speech_parts
+from gw.errors import RequestError, UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.capture_writer import CaptureStore
 from gw.store.queries import CaptureOwner
 from gw.store.store import Reader
-from gw.types.captured import CapturedText, CaptureState, Said
+from gw.types.audio import AudioFormat
+from gw.types.captured import CapturedPiece, CapturedSound, CapturedText, CaptureState, Said
 from gw.types.entities import Actor
 from gw.types.ids import Modality
+from gw.wire import wav
+from gw.wire.convert import CannotConvert
 
 MOST_READ = 500  # requests in one answer
 _MOST_DELETED = 1_000_000
+MOST_SOUND_S = 1_800  # in one answer
+SEARCH_S = 2.0
+"""Longest time for one search: it decrypts what it looks through. The answer says where to go on."""
+SEARCH_BATCH = 100
+LEAST_SEARCHED = 2  # characters
+AROUND = 80  # characters shown before and after what was found
 _decode = msgspec.json.Decoder(CapturedText).decode
+_decode_sound = msgspec.msgpack.Decoder(CapturedSound).decode
 
 
 class UnknownCaptureError(UnknownNameError, code="capture_not_found", kind="capture"):
@@ -161,3 +176,121 @@ async def _owners(
 ) -> list[CaptureOwner]:
     only = project_filter(registrar.catalog, project)
     return await store.read(queries.captured_requests, name, project=only, limit=limit)
+
+
+# ---------------------------------------------------------------------- sound
+
+
+async def sound(
+    registrar: Registrar, captures: CaptureStore | None, record_id: str, from_s: str, by: Actor
+) -> bytes:
+    """Return the sound captured of a request as a WAV, at most MOST_SOUND_S of it. Raises UnknownCaptureError, RequestError."""
+    file = opened(captures, record_id)
+    start_s = whole_number(from_s, "from_s", 0, 10**6)
+    if "audio" not in (await file.known([record_id])).get(record_id, ()):
+        raise UnknownCaptureError(name=record_id, available=())
+    await registrar.record_reading(by, record_id, {"what": "audio", "requests": 1})
+    pieces = await file.read([record_id], "audio")
+    return await trio.to_thread.run_sync(_wav, [_decode_sound(piece.content) for piece in pieces], start_s)
+
+
+def _wav(parts: Sequence[CapturedSound], start_s: int) -> bytes:
+    """Blocks. Raises RequestError for audio that cannot be decoded."""
+    first = parts[0]
+    pcm = AudioFormat(encoding="pcm_s16le", sample_rate_hz=first.sample_rate_hz or 16_000, channels=min(first.channels, 2))
+    try:
+        if first.seconds is None:
+            samples = speech_parts.decode_stream(b"".join(part.data for part in parts), first.encoding, pcm)
+            at = start_s * pcm.bytes_per_second
+            samples = samples[at : at + MOST_SOUND_S * pcm.bytes_per_second]
+        else:
+            samples = b"".join(_from(parts, pcm, start_s))
+    except CannotConvert as error:
+        raise RequestError(what=f"what was captured cannot be played: {error}", param="record_id") from None
+    return wav.header(pcm, len(samples)) + samples
+
+
+def _from(parts: Iterable[CapturedSound], pcm: AudioFormat, start_s: float) -> Iterator[bytes]:
+    """Yield the samples of the parts that begin at `start_s` or later; a part is five seconds."""
+    at_s = given_s = 0.0
+    for part in parts:
+        seconds = part.seconds or 0.0
+        if at_s >= start_s and given_s < MOST_SOUND_S:
+            given_s += seconds
+            yield speech_parts.decode(part.data, pcm, seconds)
+        at_s += seconds
+
+
+# ---------------------------------------------------------------------- search
+
+
+class SearchCapture(Body):
+    text: str
+    """Looked for in upper and lower case alike, anywhere in what was said."""
+    project: str | None = None
+    before: int | None = None
+    """`next` of the answer before: go on with what is older."""
+    limit: Annotated[int, Meta(ge=1, le=200)] = 50
+
+
+class CaptureFound(Schema):
+    """A piece of what was said. `text`: the words around the place where it was found."""
+
+    request_id: str
+    project: str
+    timestamp: UnixSeconds
+    role: str
+    text: str
+
+
+class CapturesFound(Schema):
+    """Newest first. `searched` texts were looked through; `next` is null where these were all."""
+
+    found: list[CaptureFound]
+    searched: int
+    next: int | None
+
+
+async def search(
+    registrar: Registrar, captures: CaptureStore | None, body: Mapping[str, object], by: Actor
+) -> CapturesFound:
+    """Look through what was captured, newest first, for SEARCH_S at most. Raises RequestError, UnknownProjectError."""
+    request = read_body(body, SearchCapture)
+    only = project_filter(registrar.catalog, request.project)
+    words = checked_text(request.text, "text").strip().casefold()
+    if len(words) < LEAST_SEARCHED:
+        raise RequestError(what=f"text must have at least {LEAST_SEARCHED} characters", param="text")
+    answer = CapturesFound(found=[], searched=0, next=None)
+    if captures is None:
+        return answer
+    await captures.flush()
+    until, place, is_full = trio.current_time() + SEARCH_S, request.before, False
+    while not is_full:
+        batch = await captures.texts_before(place, SEARCH_BATCH)
+        for number, piece in batch:
+            place = number
+            answer.searched += 1
+            if only is None or piece.project == only:
+                answer.found += _hits(piece, words)
+            if is_full := len(answer.found) >= request.limit:
+                break
+        if not is_full and len(batch) < SEARCH_BATCH:
+            place = None
+            break
+        is_full = is_full or trio.current_time() >= until
+    answer.next = place
+    requests = len({hit.request_id for hit in answer.found})
+    await registrar.record_reading(by, "search", {"what": "search", "requests": requests, "searched": answer.searched})
+    return answer
+
+
+def _hits(piece: CapturedPiece, words: str) -> list[CaptureFound]:
+    hits: list[CaptureFound] = []
+    for said in _decode(piece.content).said:
+        folded = said.text.casefold()
+        if (at := folded.find(words)) >= 0:
+            text = said.text[max(0, at - AROUND) : at + len(words) + AROUND]
+            hits.append(
+                CaptureFound(request_id=piece.request_id, project=piece.project, timestamp=piece.at, role=said.role, text=text)
+            )
+    return hits

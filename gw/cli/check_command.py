@@ -16,6 +16,7 @@ from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_answer
 from gw.cli.resource import json_option
+from gw.config.capture_rules import missing_for
 from gw.config.settings import Settings
 from gw.errors import StoreUnavailable
 from gw.net.http1 import Pool
@@ -40,7 +41,7 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
     gw check --online
     """
     settings = load(file)
-    findings = [*findings_of(settings), _database(settings), _address(settings)]
+    findings = [*findings_of(settings), _database(settings), *_capture(settings), _address(settings)]
     if online:
         findings += trio.run(_test_providers, build(settings))
     answer = [msgspec.structs.asdict(finding) for finding in findings]
@@ -62,6 +63,16 @@ def _database(settings: Settings) -> Finding:
     if not os.access(existing, os.W_OK):
         return Finding("database", "failed", f"{path} cannot be written: no permission to write {existing}")
     return Finding("database", "ok", str(path) if path.exists() else f"{path} (will be created)")
+
+
+def _capture(settings: Settings) -> list[Finding]:
+    """Return what keeps projects from being captured that want it."""
+    projects = settings.projects.values()
+    missing = {project.id: missing_for(project.capture, settings.secret) for project in projects if project.capture is not None}
+    return [
+        Finding(f"capture {name}", "ok", "") if what is None else Finding(f"capture {name}", "failed", ": ".join(what))
+        for name, what in missing.items()
+    ]
 
 
 def _address(settings: Settings) -> Finding:

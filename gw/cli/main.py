@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "models": ("gw.cli.catalog_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.catalog_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
+    "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
     "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show or update the price tables, or check that every model has a price."),

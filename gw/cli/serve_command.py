@@ -20,6 +20,7 @@ from gw.admin.demo_history import DAYS, PROJECT
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
+from gw.config.capture_rules import check_capture
 from gw.config.cross_checks import check_mcp_bind
 from gw.config.parse import demo_settings
 from gw.config.settings import Settings
@@ -111,7 +112,8 @@ def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
 def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings:
     """Return `settings` with the address of the command line.
 
-    Raises ConfigError for an address where others could use the gateway, or its tools for MCP, without a key.
+    Raises ConfigError for an address where others could use the gateway, or its tools for MCP, without a key, and for
+    projects of which nothing can be captured although they want it.
     """
     address = attrs.evolve(
         settings.serve, host=host or settings.serve.host, port=settings.serve.port if port is None else port
@@ -119,6 +121,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
     if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
+    check_capture(settings)
     if settings.mcp.enabled:
         check_mcp_bind(settings, address.host)
     if is_loopback(address.host) or settings.auth.on:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from gw.config.settings import Settings
+from gw.errors import ConfigError, Problem
 from gw.types.entities import Capture
 from gw.types.secret import Secret
 
@@ -22,3 +24,18 @@ def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | No
     if capture.audio and find_spec("av") is None:
         return "capture.audio needs a codec that is not installed", f"pip install 'gw[{AUDIO_EXTRA}]'"
     return None
+
+
+def check_capture(settings: Settings) -> None:
+    """Raise ConfigError if something would have to be captured that cannot be.
+
+    Not checked when the file is read: commands read it in shells that have no secret.
+    """
+    problems = []
+    for project in settings.projects.values():
+        if (missing := missing_for(project.capture, settings.secret)) is not None:
+            line = settings.lines.get(("projects", project.id, "capture"), 0)
+            file = "" if settings.path is None else str(settings.path)
+            problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where=f"projects.{project.id}.capture"))
+    if problems:
+        raise ConfigError(problems=tuple(problems))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from gw.config.capture_rules import missing_for
 from gw.config.load import Document, Path, dotted
 from gw.config.node import suggestion
 from gw.config.settings import ANY_ORIGIN, Settings
@@ -111,8 +110,6 @@ class CrossChecks:
             if project.default_stack:
                 self._reference((*path, "default_stack"), project.default_stack, self._settings.stacks, "stack")
             self._chains((*path, "fallbacks"), project.fallbacks)
-            if (missing := missing_for(project.capture, self._settings.secret)) is not None:
-                self._document.problem((*path, "capture"), *missing)
             for provider_id in project.provider_keys:
                 self._reference((*path, "providers", provider_id), provider_id, self._settings.providers, "provider")
 

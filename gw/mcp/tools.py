@@ -30,10 +30,11 @@ _PLAIN = (
 """Arguments whose name says all."""
 _BODY_MEMBERS: Json = {
     "price": {"type": "object", "description": "As `price` in gw.yaml, such as {unit: 1M_tokens, input: 2.5, output: 10}."},
-    "capture": {"type": "object", "description": "As `capture` in gw.yaml, such as {text: true, share: 0.05, keep_days: 14}."},
     "rows": {"type": "array", "items": {"type": "object"}},
 }
 """Members whose schema is long, described by an example."""
+_NOT_FOR_AGENTS = ("capture",)
+"""Members that no tool offers: what is kept of callers' words is for people to decide."""
 _EXPLAINED_ONCE = ("period", "from", "to", "sort", "limit", "cursor", "fields")  # by the server's instructions
 
 
@@ -93,7 +94,8 @@ class McpTool:
             schema = msgspec.json.schema(self.op.body)
             definitions = {name: _plain(each) for name, each in schema.get("$defs", {}).items()}
             body = definitions.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else _plain(schema)
-            properties |= {name: _BODY_MEMBERS.get(name, each) for name, each in body.get("properties", {}).items()}
+            members = {name: each for name, each in body.get("properties", {}).items() if name not in _NOT_FOR_AGENTS}
+            properties |= {name: _BODY_MEMBERS.get(name, each) for name, each in members.items()}
             definitions = definitions if "$ref" in str(properties) else {}
             required += body.get("required", [])
         if self.shows_before:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -17,16 +18,20 @@ import msgspec
 from gw.errors import GwError
 from gw.policy.personal_data import redacted
 from gw.relay.admission import RequestSpec
+from gw.relay.capture_sound import CopiedAudio, SoundCollector
 from gw.relay.meter import CaptureSink, Meter
 from gw.telemetry.clock import DAY_S
+from gw.types.audio import AudioFormat
 from gw.types.captured import CapturedText, CaptureState, Piece, PieceKind, Said
 from gw.types.entities import Capture
 from gw.types.llm import ChatRequest, Completion, Delta
-from gw.types.stt import Final, TextDelta, Transcript
-from gw.types.tts import SpeakRequest
+from gw.types.stt import AudioSource, Final, TextDelta, Transcript
+from gw.types.tts import AudioChunk, SpeakLiveRequest, SpeakRequest
 from gw.wire import chat_messages
 
-MAX_CHARACTERS = 200_000  # of what one request brings in, and of what it gives out; the rest is cut off
+MAX_CHARACTERS = 400_000  # of one request; the rest is cut off
+MAX_BATCHES = 20_000  # lists of events of one answer
+BATCH_BYTES = 400  # what such a list takes in memory, about
 _FINEST = 2**32
 
 
@@ -47,8 +52,8 @@ def begin_capture(settings: Capture, meter: Meter, spec: RequestSpec) -> Request
 class RequestCapture:
     """The words and the sound of one request until they are handed over."""
 
-    __slots__ = ("_at", "_cut", "_dropped", "_given", "_given_size", "_parts", "_project", "_put", "_request", "_request_id",
-                 "_settings", "_sink", "_state")  # fmt: skip
+    __slots__ = ("_at", "_cut", "_dropped", "_project", "_put", "_request", "_request_id", "_settings", "_sink", "_sound",
+                 "_speech_format", "_state", "given")  # fmt: skip
 
     def __init__(self, sink: CaptureSink, settings: Capture, project: str, request_id: str, at: float, request: object) -> None:
         self._sink = sink
@@ -57,41 +62,55 @@ class RequestCapture:
         self._request_id = request_id
         self._at = at
         self._request = request
-        self._given: list[Any] = []
-        self._given_size = 0
+        self.given: list[Sequence[Any]] = []
+        """Lists of events of the answer."""
+        self._speech_format = request.format if isinstance(request, SpeakLiveRequest) else None
         self._cut = False
         self._put = self._dropped = 0
         self._state: CaptureState | None = None
+        self._sound = SoundCollector(partial(self._hand_over, "audio")) if settings.audio else None
+
+    def sound(self, data: bytes, fmt: AudioFormat) -> None:
+        """Note a piece of the sound of the request or of its answer."""
+        if self._sound is not None:
+            self._sound.add(data, fmt)
+
+    def recording(self, source: AudioSource, fmt: AudioFormat | None) -> AudioSource:
+        """Return an uploaded recording in a form whose bytes are noted as they are read, each once."""
+        if self._sound is None:
+            return source
+        return CopiedAudio(source, fmt or AudioFormat(encoding="unknown"), self._sound)
+
+    def text(self, text: str) -> None:
+        """Note text to speak."""
+        if text:
+            self.given.append([text])
 
     def give(self, events: Sequence[Any]) -> None:
-        """Note events of the answer."""
-        if not self._settings.text or self._cut:
-            return
-        for event in events:
-            if isinstance(event, (Delta, Completion)):
-                if event.text or event.refusal or event.tool_calls:
-                    self._keep(event, len(event.text) + len(event.refusal) + sum(len(c.arguments) for c in event.tool_calls))
-            elif isinstance(event, (Final, TextDelta, Transcript)):
-                self._keep(event, len(event.text))
-
-    def _keep(self, event: object, size: int) -> None:
-        self._given_size += size
-        if self._given_size > MAX_CHARACTERS:
-            self._cut = True
+        """Note events of the answer. Nothing is looked at here, but the sound of a live session, which is passed on in parts."""
+        if len(self.given) < MAX_BATCHES:
+            self.given.append(events)
         else:
-            self._given.append(event)
+            self._cut = True
+        if self._sound is not None and self._speech_format is not None:
+            for event in events:
+                if isinstance(event, AudioChunk):
+                    self._sound.add(event.data, self._speech_format)
 
     def finish(self) -> CaptureState:
         """Hand over what was collected, once, and say what became of it."""
         if self._state is None:
+            if (sound := self._sound) is not None:
+                sound.end()
+                self._sound, self._cut = None, self._cut or sound.cut
             if self._settings.text:
-                make = partial(_text, self._request, self._given, self._settings.names, cut=self._cut)
-                self.hand_over("text", 0, 2 * self._given_size + _size_of(self._request), make)
-            self._request, self._given = None, []
+                make = partial(_text, self._request, self.given, self._settings.names, cut=self._cut)
+                self._hand_over("text", 0, BATCH_BYTES * len(self.given) + _size_of(self._request), make)
+            self._request, self.given = None, []
             self._state = "stored" if not self._dropped else "incomplete" if self._put else "dropped"
         return self._state
 
-    def hand_over(self, kind: PieceKind, part: int, size: int, make: Callable[[], bytes]) -> None:
+    def _hand_over(self, kind: PieceKind, part: int, size: int, make: Callable[[], bytes]) -> None:
         expires_at = self._at + self._settings.keep_days * DAY_S
         piece = Piece(self._request_id, self._project, self._at, expires_at, kind, part, size, make)
         if self._sink.put(piece):
@@ -103,7 +122,7 @@ class RequestCapture:
 def _size_of(request: object) -> int:
     match request:
         case ChatRequest():
-            return 1_000 + sum(len(bytes(value)) for value in request.fields.values())
+            return 1_000 + request.input_characters + len(request.native)
         case SpeakRequest():
             return 1_000 + len(request.text)
         case _:
@@ -113,18 +132,16 @@ def _size_of(request: object) -> int:
 # ---------------------------------------------------------------------- in the writer's thread
 
 
-def _text(request: object, given: Iterable[Any], names: tuple[str, ...], *, cut: bool) -> bytes:
+def _text(request: object, given: Iterable[Sequence[Any]], names: tuple[str, ...], *, cut: bool) -> bytes:
     """Return the words of a request as JSON, personal data replaced."""
-    said = [*_asked(request), *_answered(given)]
     kept: list[Said] = []
-    room = 2 * MAX_CHARACTERS
-    for one in said:
-        text = redacted(one.text, names)
-        cut = cut or len(text) > room
-        kept.append(msgspec.structs.replace(one, text=text[:room]))
-        room -= len(text)
-        if room <= 0:
-            break
+    room = MAX_CHARACTERS
+    for one in (*_asked(request), *_answered(chain.from_iterable(given))):
+        text = redacted(one.text[: 2 * room], names)
+        cut = cut or len(text) > room or len(one.text) > 2 * room
+        if room:
+            kept.append(msgspec.structs.replace(one, text=text[:room]))
+        room = max(0, room - len(text))
     return msgspec.json.encode(CapturedText(said=tuple(kept), cut=cut))
 
 
@@ -153,16 +170,21 @@ def _answered(given: Iterable[Any]) -> list[Said]:
     """Join pieces of an answer; transcripts stay apart, each with its time."""
     said: list[Said] = []
     answer: dict[int, list[str]] = {}
+    texts: list[str] = []
     for event in given:
         match event:
             case Delta() | Completion():
                 pieces = answer.setdefault(event.choice if isinstance(event, Delta) else 0, [])
                 pieces.append(event.text + event.refusal)
                 pieces += [f"{f'[call {call.name}] ' if call.name else ''}{call.arguments}" for call in event.tool_calls]
+            case str():
+                texts.append(event)
             case Final():
                 said.append(Said("transcript", event.text, event.start_s))
             case Transcript():
                 said = [Said("transcript", event.text)]  # complete, also where pieces of it came before
             case TextDelta():
                 said.append(Said("transcript", event.text))
+    if texts:
+        said.append(Said("speech", "".join(texts)))
     return [*said, *(Said("answer", "".join(pieces)) for pieces in answer.values())]

@@ -1,4 +1,4 @@
-"""A counter of a request's answer that also hands the events to its capture."""
+"""A counter of a request's answer that also keeps the events for its capture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from gw.types.usage import Usage
 class CapturingCounter:
     """A counter of a request's answer that notes the events as they are counted."""
 
+    __slots__ = ("_add", "_counter", "_give")
+
     def __init__(self, counter: UsageCounter[Any], capture: Captured) -> None:
         self._counter = counter
-        self._capture = capture
+        self._add = counter.add
+        self._give = capture.give
 
     def add(self, events: list[Any], provider: str) -> bool:
-        self._capture.give(events)
-        return self._counter.add(events, provider)
+        self._give(events)
+        return self._add(events, provider)
 
     def usage(self) -> tuple[Usage, Usage | None]:
         return self._counter.usage()

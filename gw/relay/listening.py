@@ -48,8 +48,7 @@ from gw.wire.json_frames import type_or
 
 MAX_FRAMES = 64  # control frames kept for the next provider
 LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
-GIVE_UP_S = 3.0
-"""Speech that the last provider to be dialled must leave unanswered: if it is given up, the session has failed."""
+GIVE_UP_S = 3.0  # speech that the last provider to be dialled must leave unanswered: if it is given up, the session has failed
 
 _log = structlog.get_logger("gw.relay")
 
@@ -64,8 +63,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.request = request
         self.audio = SessionAudio(request.format)
         self.replay = self.audio.replay
-        self._turns = turns
-        self._times = times
+        self._turns, self._times = turns, times
         self._silence_s = planner.routing.silence_ms / 1000
         self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
         self._flush_offset = 0  # end of the audio that was to be final at once
@@ -133,6 +131,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """Like `send_audio`, as far as that goes without blocking."""
         if not data:
             return None
+        if self.meter.capture is not None:
+            self.meter.capture.sound(data, self.request.format)
         if self.audio.is_container:
             return self._send_container(data)
         return self._send(data, data, self.audio.keep(data))

@@ -160,6 +160,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         return events
 
     def _before_delivery(self, events: list[E]) -> None:
+        if self.meter.capture is not None:
+            self.meter.capture.give(events)
         if isinstance(events[-1], self.last_event):
             self.done = True
             self._write_record(None, cancelled=False)
@@ -172,6 +174,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
         """Bill every attempt that reached its vendor, and make the record of their sums."""
         meter = self.meter
+        if meter.capture is not None:
+            meter.capture.text(self.captured_text())
         measured: list[Usage] = []
         billed: list[Usage] = []
         for attempt in self.attempts:
@@ -301,6 +305,10 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self.meter.last_event_at = attempt.last_event_at
 
     # ------------------------------------------------------------------ for each kind of session
+
+    def captured_text(self) -> str:
+        """Return the text that the caller has sent, for its capture."""
+        return ""
 
     def _can_move(self) -> bool:
         """Return whether another provider can take over what is left."""

@@ -17,9 +17,11 @@ from gw.relay.admission import Ledger, Reservation
 from gw.relay.attempt_record import Attempt, milliseconds, record_of, sent_to
 from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import Clock, RequestIds, utc_day
+from gw.types.audio import AudioFormat
 from gw.types.captured import CaptureState, Piece
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
+from gw.types.stt import AudioSource
 from gw.types.usage import Cost, Intent, RequestRecord, Status, Usage, has_units
 
 
@@ -47,6 +49,15 @@ class Captured(Protocol):
 
     def give(self, events: Sequence[Any]) -> None:
         """Note events of the answer."""
+
+    def text(self, text: str) -> None:
+        """Note a piece of text to speak."""
+
+    def sound(self, data: bytes, fmt: AudioFormat) -> None:
+        """Note a piece of the sound of the request or of its answer."""
+
+    def recording(self, source: AudioSource, fmt: AudioFormat | None) -> AudioSource:
+        """Return an uploaded recording in a form of which the first complete reading is noted."""
 
     def finish(self) -> CaptureState:
         """Hand over what was collected, and say what became of it."""

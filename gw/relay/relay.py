@@ -214,6 +214,8 @@ class _Transcription(AnsweredRequest[TranscribeRequest, TranscribeStream, Transc
         call, request = offered(spec.transcribe, account), self._request
         language = request.language or model.default_language
         sent = request if language == request.language else attrs.evolve(request, language=language)
+        if self.meter.capture is not None and not request.url:
+            sent = attrs.evolve(sent, audio=self.meter.capture.recording(request.audio, request.format))
         return partial(call, sent, account)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[TranscribeStream]:

@@ -67,8 +67,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         prewarmed: PrewarmedSockets | None, paces: VoicePaces,
     ) -> None:  # fmt: skip
         super().__init__(planner, in_flight, "tts", request)
-        self.request = request
-        self.format = request.format
+        self.request, self.format = request, request.format
         self.text = SpokenText()
         self._turns = turns
         self._turn_was_sought = self._turn_is_known = False
@@ -90,6 +89,9 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def audio_s(self) -> float:
         """Return the seconds of audio passed on to the caller; 0.0 for a format whose length cannot be read."""
         return self._made.seconds
+
+    def captured_text(self) -> str:
+        return self.text.text
 
     # ------------------------------------------------------------------ the caller's side
 

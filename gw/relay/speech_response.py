@@ -136,6 +136,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self._text.add(request.text)
         self._part = _Part(opened, request, SpeechProgress(self._text, successors.pace_of(opened.call.model)), 0.0)
         self._earlier: list[_Part] = []
+        self._format_sent = opened.stream.format
         self._playback = Playback()
         super().__init__(meter, opened, self._part.counter, catalog, idle_s=idle_s)
 
@@ -226,6 +227,10 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
 
     def _adapted(self, part: _Part, events: list[SpeakEvent]) -> list[SpeakEvent]:
         """Return events as part of one stream: their times count from its beginning, and its end has the usage of all."""
+        if (capture := self.meter.capture) is not None:
+            for event in events:
+                if isinstance(event, AudioChunk):
+                    capture.sound(event.data, self._format_sent)
         if not self._earlier:
             return events
         adapted: list[SpeakEvent] = []

@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from gw.types.audio import Encoding
+
 PieceKind = Literal["text", "audio"]
 CaptureState = Literal["stored", "incomplete", "dropped"]
 """All of a request was handed to the store, or only a part, or nothing, for lack of room."""
@@ -65,3 +67,13 @@ class CaptureSummary(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     oldest_at: float | None
     """Unix seconds."""
+
+
+class CapturedSound(msgspec.Struct, frozen=True, array_like=True):
+    """A part of the sound of a request. `seconds`: of a part that is a file in itself; None: all parts are one stream."""
+
+    encoding: Encoding
+    sample_rate_hz: int
+    channels: int
+    seconds: float | None
+    data: bytes

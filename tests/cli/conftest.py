@@ -91,9 +91,9 @@ class RealGateway:
 
 
 @contextmanager
-def gateway_in(folder: Path, text: str = DAEMON) -> Iterator[RealGateway]:
+def gateway_in(folder: Path, text: str = DAEMON, secret: str = "") -> Iterator[RealGateway]:
     (folder / "gw.yaml").write_text(text)
-    settings = parse(text, file=str(folder / "gw.yaml"), env={}, data_dir=folder)
+    settings = parse(text, file=str(folder / "gw.yaml"), env={"GW_SECRET": secret}, data_dir=folder)
     tracking = attrs.evolve(settings.cost_tracking, db_path=folder / "gw.db")
     settings = attrs.evolve(settings, cost_tracking=tracking, secret_folder=folder)
     real_gateway = RealGateway()

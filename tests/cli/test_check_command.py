@@ -201,3 +201,14 @@ def test_a_configuration_that_is_wrong_is_told_as_json(check):
     error = json.loads(result.stderr)["error"]
     assert error["code"] == "config_invalid"
     assert "gw.yaml:2:" in error["message"]
+
+
+def test_a_project_that_cannot_be_captured(run, tmp_path):
+    text = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\nprojects: {shop: {capture: {text: true}}}\nserve: {port: 0}\n"
+    (tmp_path / "gw.yaml").write_text(text)
+    result = run("check", "gw.yaml")
+    assert result.exit_code == 5
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("capture shop")]
+    assert "failed" in line
+    assert "GW_SECRET" in line
+    assert "capture shop\tok" in run("check", "gw.yaml", GW_SECRET="a secret of some length").stdout

@@ -7,6 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from gw.cli.serve_command import bound_to
+from gw.config.parse import parse
+from gw.errors import ConfigError
+from gw.types.entities import Actor
 from tests.fakes.running import Running, open_running
 
 SECRET = "a long secret that nobody knows"
@@ -164,7 +168,7 @@ async def test_the_share_is_taken_of_whole_sessions(tmp_path: Path):
 async def test_a_new_secret_keeps_what_was_captured_readable(tmp_path: Path):
     async with open_running(tmp_path, CONFIG, secret=SECRET) as running:
         await chat(running, "hello")
-        await running.gateway.registrar.rotate(_actor())
+        await running.gateway.registrar.rotate(Actor(source="cli", name="admin"))
         assert len(await captured(running, "s1")) == 1
     async with open_running(tmp_path, CONFIG, secret=SECRET) as running:
         assert len(await captured(running, "s1")) == 1
@@ -172,7 +176,41 @@ async def test_a_new_secret_keeps_what_was_captured_readable(tmp_path: Path):
         assert (await running.get("/v1/capture/s1")).status == 500
 
 
-def _actor():
-    from gw.types.entities import Actor
+async def test_a_search_finds_words_and_goes_on_where_it_stopped(running: Running):
+    ids = [await chat(running, f"number {n}: the {CANARY} sings", session=f"s{n}") for n in range(5)]
+    body = {"text": CANARY.upper(), "limit": 4}
+    first = (await running.ask("POST", "/v1/capture-search", body)).json
+    assert [one["request_id"] for one in first["found"]] == [ids[4], ids[4], ids[3], ids[3]]
+    assert first["found"][0]["text"].startswith("number 4: the")
+    assert (first["searched"], first["next"] is None) == (2, False)
+    second = (await running.ask("POST", "/v1/capture-search", {**body, "limit": 50, "before": first["next"]})).json
+    assert [one["request_id"] for one in second["found"]][::2] == [ids[2], ids[1], ids[0]]
+    assert second["next"] is None
+    assert (await running.ask("POST", "/v1/capture-search", {"text": "nothing like it"})).json["found"] == []
+    assert (await running.ask("POST", "/v1/capture-search", {"text": CANARY, "project": "off"})).json["found"] == []
+    assert (await running.ask("POST", "/v1/capture-search", {"text": "x"})).status == 422
+    log = await running.get("/v1/audit-log?entity_id=search")
+    assert len(log.json) == 4
+    assert CANARY.encode() not in log.body.lower()
 
-    return Actor(source="cli", name="admin")
+
+def test_the_gateway_does_not_start_where_what_it_should_capture_cannot_be(tmp_path: Path, monkeypatch):
+    def checked(text: str, secret: str) -> ConfigError:
+        settings = parse(text, file="gw.yaml", env={"GW_SECRET": secret}, data_dir=tmp_path)
+        with pytest.raises(ConfigError) as refused:
+            bound_to(settings, None, None)
+        return refused.value
+
+    (problem,) = checked(CONFIG, "").problems
+    assert ("GW_SECRET" in problem.what, problem.line) == (True, 5)
+    monkeypatch.setattr("gw.config.capture_rules.find_spec", lambda name: None)
+    (problem,) = checked(CONFIG.replace("text: true", "audio: true"), SECRET).problems
+    assert problem.hint == "pip install 'gw[capture]'"
+
+
+async def test_a_reload_that_cannot_capture_changes_nothing(running: Running, tmp_path: Path):
+    settings = parse(CONFIG, file="gw.yaml", env={}, data_dir=tmp_path)
+    with pytest.raises(ConfigError):
+        await running.gateway.reload(settings)
+    await chat(running, "still captured")
+    assert len(await captured(running, "s1")) == 1

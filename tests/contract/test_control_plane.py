@@ -78,7 +78,7 @@ READS = {
     "page_latency": "/api/pages/latency?model=groq/openai/gpt-oss-20b&other=sim/echo", "page_costs": "/api/pages/costs",
     **{f"page_{name}": f"/api/pages/{name}" for name in ("providers", "models", "projects", "keys", "playground", "settings")},
 }  # fmt: skip
-CAPTURED = {"read_capture"}
+CAPTURED = {"read_capture", "capture_audio"}
 """Reads of what was captured; `tests/contract/test_capture.py` tests them."""
 NO_JSON = {"metrics", "openapi", "live", "logs_csv"}
 STORED = {"response", "response_input"}

@@ -34,7 +34,7 @@ from gw.registry.merge import build
 from gw.relay.admission import Ledger
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
-from gw.relay.meter import Accounting
+from gw.relay.meter import Accounting, CaptureSink
 from gw.relay.relay import Relay
 from gw.store.entity_rows import Change, StoredCallback, StoredTranscript
 from gw.telemetry.metrics import Metrics
@@ -237,11 +237,13 @@ class Plane:
         assert (self.net.open, self.net.live) == (0, 0)
 
 
-def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int]) -> Gateway:
-    settings = parse(text, file="gw.yaml", env={}, data_dir=folder)
+def _gateway(
+    text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int], captures: CaptureSink | None
+) -> Gateway:  # fmt: skip
+    settings = parse(text, file="gw.yaml", env={} if captures is None else {"GW_SECRET": "a secret"}, data_dir=folder)
     clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
     current, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
-    accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics)
+    accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics, captures=captures)
     relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
     return Gateway(
         settings=settings,
@@ -262,12 +264,14 @@ def _gateway(text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str
 
 
 @asynccontextmanager
-async def open_plane(text: str, folder: Path, spent: Mapping[str, int] | None = None) -> AsyncIterator[Plane]:
+async def open_plane(
+    text: str, folder: Path, spent: Mapping[str, int] | None = None, captures: CaptureSink | None = None
+) -> AsyncIterator[Plane]:
     """A data plane over the gw.yaml `text`; at its end nothing may be left of what ran. Bounded by an hour of trio's time."""
     with one_error(), capture_logs() as logs, trio.fail_after(3_600):
         async with trio.open_nursery() as nursery:
             net, front, kept = FaultyNet(nursery), FakeNet(nursery), Kept()
-            gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {})
+            gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {}, captures)
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.background.run)
