@@ -1,10 +1,13 @@
-"""State of `gw.policy.turns`: the place of a request in its conversation, answers in the making, and compared texts."""
+"""State of `gw.policy.turns`: the place of a request in its conversation, answers in the making, compared texts, and doubts."""
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
 
+import attrs
 import msgspec
 
 from gw.types.ids import Link
@@ -12,10 +15,14 @@ from gw.types.usage import HeardSpeech
 
 MAX_TEXT = 4_000
 MAX_TEXTS = 1_024
+MAX_DOUBTS = 64
+DOUBT_S = 120.0
+REPEATED_S = 3.0  # within which an app may send a request again, or another one with the same words
 DISTINCTIVE = 12
 """Letters that suffice to find a text within a longer one. A shorter one must be all of it, or spoken next."""
 
 _WORD = re.compile(r"[^\W_]+")
+_SENTENCE = re.compile(r"[^.!?。！？]+")
 _ASCII_BETWEEN = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -47,6 +54,9 @@ class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
     is_done: bool = False
     is_void: bool = False
     """Ended without a use: it failed, or its caller left before any of its answer was spoken."""
+    is_recording: bool = False
+    call: str | None = None
+    """The conversation, by its live transcription or else by its connections: known before it is certain enough for `session_id`."""
     answer: WrittenAnswer | None = None
     """The answer of a chat request."""
     partner: Link | None = None
@@ -91,6 +101,11 @@ class WrittenAnswer(msgspec.Struct, eq=False):
         self.pieces.clear()
 
 
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text, compact."""
+    return [words for words in map(compact, _SENTENCE.findall(text[:MAX_TEXT])) if words]
+
+
 class CommonTexts:
     """Texts that were used by more than one source, or by none. The newest MAX_TEXTS, as hashes of this process."""
 
@@ -110,3 +125,53 @@ class CommonTexts:
         self._sources.move_to_end(hash(text))
         if len(self._sources) > MAX_TEXTS:
             self._sources.popitem(last=False)
+
+
+class Source(Protocol):
+    """A transcript or an answer."""
+
+    at: float
+
+
+S = TypeVar("S", bound=Source)
+
+
+@attrs.define(eq=False)
+class _Doubt(Generic[S]):
+    places: list[TurnPlace]
+    sources: dict[int, S]
+    at: float
+
+
+class Doubts(Generic[S]):
+    """Requests that may come from any of several sources with the same words: once they are as many, all sources are used."""
+
+    __slots__ = ("_doubts",)
+
+    def __init__(self) -> None:
+        self._doubts: OrderedDict[int, _Doubt[S]] = OrderedDict()
+
+    def add(self, words: str, place: TurnPlace, sources: Iterable[S], now: float) -> None:
+        """Note a request that may come from any of the sources."""
+        doubt = self._doubts.setdefault(hash(words), _Doubt([], {}, now))
+        self._doubts.move_to_end(hash(words))
+        if place not in doubt.places:
+            doubt.places.append(place)
+        doubt.sources |= {id(source): source for source in sources}
+        doubt.at = now
+        if len(doubt.places) > MAX_DOUBTS:
+            del self._doubts[hash(words)]
+        while self._doubts and (len(self._doubts) > MAX_DOUBTS or next(iter(self._doubts.values())).at < now - DOUBT_S):
+            self._doubts.popitem(last=False)
+
+    def take_used(self, words: str, is_open: Callable[[S], bool], since: float, now: float) -> list[S]:
+        """Return the sources that have all been used, later than REPEATED_S after the last request. Forget those before `since`."""
+        doubt = self._doubts.get(hash(words))
+        if doubt is None or now < doubt.at + REPEATED_S:
+            return []
+        left = [source for source in doubt.sources.values() if is_open(source)]
+        is_old = any(source.at < since for source in left)
+        if not is_old and sum(not place.is_void for place in doubt.places) < len(left):
+            return []
+        del self._doubts[hash(words)]
+        return [] if is_old else left

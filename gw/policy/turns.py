@@ -13,6 +13,8 @@ language model has just written, belong together if nothing else is possible:
   comes from apps that transcribe or think elsewhere: a text that was once used without any source proves nothing.
 * Of several conversations that fit, the one counts to which the request's connection has belonged twice (`Link`). Where
   connections change between conversations (an app with one pool for all its calls), they prove nothing.
+* Requests that may come from several conversations are counted (`Doubts`). Once all of these have sent theirs, none of them is in the
+  way of the next one with the same words.
 * Everything else stays alone.
 
 Texts are held in memory only, as letters and digits in lower case (transcripts and sentences change in punctuation and
@@ -21,12 +23,11 @@ spacing on their way through an app), bounded in number, size and age. Times are
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable
 
-import msgspec
-
-from gw.policy.turn_texts import DISTINCTIVE, CommonTexts, TurnPlace, WrittenAnswer, compact
+from gw.policy.turn_memory import Claim, HeardText, Memory
+from gw.policy.turn_texts import DISTINCTIVE, TurnPlace, WrittenAnswer, compact, sentences
 from gw.types.ids import Link
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
@@ -41,91 +42,16 @@ SESSION_S = 10.0
 MAX_FINALS = 1_024
 """Remembered for all callers together, each of at most MAX_TEXT characters; beyond it the oldest are dropped."""
 MAX_ANSWERS = 1_024
+MAX_SEQUENCES = 8
 MAX_KEYS = 2_048
-MAX_ENDPOINTS = 256
-MAX_LIVE = 512  # after so many, those that have ended are forgotten
 SILENT_ANSWERS = 256
 """After so many answers in a row without any speech, a key has no voice app: its answers are not remembered."""
-SURE = 2  # joins after which a connection belongs to a conversation
-FLIPS_SHARE, MOVES_SHARE = 0.1, 0.02
-"""Share of joins in which connections changed their conversation, beyond which they are those of a shared pool; up to which
-they are known not to be, after KNOWN joins: then the first join decides."""
-KNOWN = 50
-
-
-class _Claim(msgspec.Struct, eq=False):
-    """The chat request that used a transcript first, the hash of its earlier messages, and its time."""
-
-    by: TurnPlace
-    context: int
-    at: float
-
-
-class _Final(msgspec.Struct, eq=False):
-    """A final transcript. A recording has no `part`: its request belongs to one turn as a unit."""
-
-    source: TurnPlace
-    text: str
-    at: float
-    part: HeardSpeech | None
-    claim: _Claim | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether no chat request has used it, or only one that failed or was given up before any of it was spoken."""
-        return self.claim is None or self.claim.by.is_void
-
-
-class _Memory(msgspec.Struct, eq=False):
-    """Recent texts of one key."""
-
-    finals: deque[_Final] = msgspec.field(default_factory=deque)
-    answers: deque[WrittenAnswer] = msgspec.field(default_factory=deque)
-    repeated: CommonTexts = msgspec.field(default_factory=CommonTexts)
-    """Final transcripts of several sessions."""
-    typed: CommonTexts = msgspec.field(default_factory=CommonTexts)
-    """User messages without a transcript."""
-    canned: CommonTexts = msgspec.field(default_factory=CommonTexts)
-    """Speech without an answer."""
-    live: dict[str, TurnPlace] = msgspec.field(default_factory=dict)
-    """Live transcriptions that heard something, by id."""
-    unspoken: int = 0
-    """Answers since the last speech request."""
-    kept: Counter[str] = msgspec.field(default_factory=Counter)
-    """Endpoint → joins by text of requests whose connection had a conversation."""
-    flips: Counter[str] = msgspec.field(default_factory=Counter)
-    """Endpoint → those of them that belonged to another conversation."""
-
-    def session_of(self, place: TurnPlace) -> str | None:
-        """Return the conversation to which the connection of a request certainly belongs."""
-        link, kept, flips = place.link, self.kept[place.endpoint], self.flips[place.endpoint]
-        if link is None or flips > FLIPS_SHARE * kept or link.joins < (1 if kept >= KNOWN and flips <= MOVES_SHARE * kept else SURE):
-            return None
-        return link.session_id if self.is_live(link.session_id) else None
-
-    def is_live(self, session_id: str | None) -> bool:
-        source = self.live.get(session_id or "")
-        return source is not None and not source.is_done
-
-    def note(self, place: TurnPlace, session_id: str | None) -> None:
-        """Note that a request, and so its connection, belongs to a conversation."""
-        link = place.link
-        if link is None or session_id is None:
-            return
-        if link.session_id is not None:
-            if len(self.kept) >= MAX_ENDPOINTS:
-                self.kept.clear()
-                self.flips.clear()
-            self.kept[place.endpoint] += 1
-            self.flips[place.endpoint] += link.session_id != session_id and self.is_live(link.session_id)
-        link.joins = link.joins + 1 if link.session_id == session_id else 1
-        link.session_id = session_id
 
 
 class Turns:
     def __init__(self) -> None:
-        self._memories: dict[tuple[str, str | None, str | None], _Memory] = {}
-        self._finals: deque[_Final] = deque()
+        self._memories: dict[tuple[str, str | None, str | None], Memory] = {}
+        self._finals: deque[HeardText] = deque()
         self._answers: deque[WrittenAnswer] = deque()
 
     def transcript(self, place: TurnPlace, text: str, now: float, part: HeardSpeech | None = None) -> None:
@@ -133,14 +59,13 @@ class Turns:
         words = compact(text)
         if not words or place.is_walled:
             return
-        final = _Final(place, words, now, part)
+        final = HeardText(place, words, now, part)
         memory = self._memory(place)
         memory.repeated.add(words, place.request_id)
         memory.finals.append(final)
-        if part is not None and place.request_id not in memory.live:
-            if len(memory.live) >= MAX_LIVE:
-                memory.live = {id_: source for id_, source in memory.live.items() if not source.is_done}
-            memory.live[place.request_id] = place
+        place.is_recording = part is None
+        if part is not None:
+            memory.keep(place.request_id, place)
         self._finals.append(final)
         while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
             oldest = self._finals.popleft()
@@ -157,7 +82,10 @@ class Turns:
             finals = [final for final in memory.finals if final.at >= now - HEARD_S]
             run = _run_in_session(finals, place, message, now) if place.is_named else _only_run(memory, finals, place, message, now)
             if run:
-                _join(memory, place, run, _Claim(place, message.context, now))
+                _join(memory, place, run, Claim(place, message.context, now))
+                _close_earlier(finals, run[0])
+        if place.call is None and not place.is_named:
+            place.call = memory.session_of(place)
         if memory.unspoken >= SILENT_ANSWERS:
             return None
         memory.unspoken += 1
@@ -181,7 +109,7 @@ class Turns:
         if not words:
             return place.turn_id is not None
         answers = [answer for answer in memory.answers if answer.at >= now - SPOKEN_S and not answer.is_over]
-        match = _answer_in_session(answers, words, place, now) if place.is_named else _only_answer(memory, answers, words, place)
+        match = _answer_in_session(answers, words, place, now) if place.is_named else _only_answer(memory, answers, text, place, now)
         if match is None:
             return place.turn_id is not None
         answer, end = match
@@ -194,17 +122,17 @@ class Turns:
             place.turn_id, place.session_id = source.turn_id, source.session_id
             place.earlier += (source.request_id,)
         if not place.is_named:
-            memory.note(place, source.session_id)
+            memory.note(place, source.call)
         for other in memory.answers:  # whoever speaks an answer does not speak earlier ones any more
             if other is answer:
                 break
             other.is_over = other.is_over or _conversation(other.place) == _conversation(source)
         return True
 
-    def _memory(self, place: TurnPlace) -> _Memory:
+    def _memory(self, place: TurnPlace) -> Memory:
         memory = self._memories.pop(place.key, None)
         if memory is None:
-            memory = _Memory()
+            memory = Memory()
             if len(self._memories) >= MAX_KEYS:
                 del self._memories[next(iter(self._memories))]
         self._memories[place.key] = memory  # the one used last is the last to go
@@ -214,14 +142,16 @@ class Turns:
 # ---------------------------------------------------------------- from transcripts to a chat request
 
 
-def _only_run(memory: _Memory, finals: list[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
+def _only_run(memory: Memory, finals: list[HeardText], place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
     """Return the transcripts whose words a chat request holds, if they are certainly those of its conversation."""
     message = compact(last.text)
+    for used in memory.asked.take_used(message, lambda final: final.is_open, now - HEARD_S, now):
+        used.is_used = True
     contained = _contained(finals, message, last, now)
     runs = _plausible(contained, message)
     recordings = [run[0] for run in contained if run[0].part is None and run[0].is_open]
-    if len(recordings) > 1 and _words(recordings) == message:
-        return recordings  # one per stretch of speech, together the message
+    if together := _sequences(recordings, message):  # one per stretch of speech
+        runs = [*together, *(run for run in runs if len(_words(run)) == len(message))]
     if not runs:
         if message:
             memory.typed.add(message)
@@ -238,6 +168,8 @@ def _only_run(memory: _Memory, finals: list[_Final], place: TurnPlace, last: Las
     else:
         mine = [run for run in runs if own is not None and _session_of(memory, run) == own]
         if not mine:
+            if not last.is_answered:
+                memory.asked.add(message, place, (run[-1] for run in runs), now)
             return []
         run = mine[-1]
     return run if last.is_answered or any(final.is_open for final in run) else []
@@ -249,15 +181,17 @@ def _is_new_beside(place: TurnPlace, partner: Link | None) -> bool:
     return link is not None and link.session_id is None and partner is not None and not partner.is_closed
 
 
-def _session_of(memory: _Memory, run: list[_Final]) -> str | None:
+def _session_of(memory: Memory, run: list[HeardText]) -> str | None:
     """Return the conversation of transcripts: the live session, or that of a recording's connection."""
-    source = run[0].source
-    return source.request_id if run[0].part is not None else memory.session_of(source)
+    if run[0].part is not None:
+        return run[0].source.request_id
+    sessions = {memory.session_of(recording.source) for recording in run}
+    return sessions.pop() if len(sessions) == 1 else None
 
 
-def _contained(finals: Iterable[_Final], message: str, last: LastUser, now: float) -> list[list[_Final]]:
+def _contained(finals: Iterable[HeardText], message: str, last: LastUser, now: float) -> list[list[HeardText]]:
     """Return the transcripts of each conversation that a message contains, also those that were used just now."""
-    groups: dict[int, list[_Final]] = {}
+    groups: dict[int, list[HeardText]] = {}
     for final in finals:
         if final.text in message and (final.is_open or (final.claim is not None and final.claim.context == last.context)):
             groups.setdefault(id(final.source), []).append(final)
@@ -265,17 +199,32 @@ def _contained(finals: Iterable[_Final], message: str, last: LastUser, now: floa
     return [run for run in runs if last.is_answered or any(_may_be_asked(final, now) for final in run)]
 
 
-def _plausible(runs: list[list[_Final]], message: str) -> list[list[_Final]]:
+def _plausible(runs: list[list[HeardText]], message: str) -> list[list[HeardText]]:
     """Return the runs that are all of a message, else those that are long enough to be a part of it."""
     return [run for run in runs if _words(run) == message] or [run for run in runs if len(_words(run)) >= DISTINCTIVE]
 
 
-def _may_be_asked(final: _Final, now: float) -> bool:
+def _may_be_asked(final: HeardText, now: float) -> bool:
     """Return whether a request may ask these words: for the first time, again, or beside another one."""
     return final.is_open or (final.claim is not None and not final.claim.by.is_done and final.claim.at >= now - PARALLEL_S)
 
 
-def _within(group: list[_Final], message: str) -> list[_Final]:
+def _sequences(recordings: list[HeardText], message: str) -> list[list[HeardText]]:
+    """Return the sequences of two or more recordings that together are the message, at most MAX_SEQUENCES."""
+    found: list[list[HeardText]] = []
+    begun: list[tuple[int, list[HeardText]]] = [(0, [])]
+    for recording in recordings:
+        for length, sequence in begun[:MAX_SEQUENCES]:
+            if message.startswith(recording.text, length):
+                end, longer = length + len(recording.text), [*sequence, recording]
+                if end == len(message):
+                    found.append(longer)
+                else:
+                    begun.append((end, longer))
+    return [sequence for sequence in found if len(sequence) > 1][:MAX_SEQUENCES]
+
+
+def _within(group: list[HeardText], message: str) -> list[HeardText]:
     """Return the latest transcripts of a conversation that the message holds one after the other."""
     for begin in range(len(group)):
         if _words(group[begin:]) in message:
@@ -283,11 +232,11 @@ def _within(group: list[_Final], message: str) -> list[_Final]:
     return []
 
 
-def _words(run: list[_Final]) -> str:
+def _words(run: list[HeardText]) -> str:
     return "".join(final.text for final in run)
 
 
-def _run_in_session(finals: list[_Final], place: TurnPlace, last: LastUser, now: float) -> list[_Final]:
+def _run_in_session(finals: list[HeardText], place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
     """Return the transcripts of a chat request in a session that the caller names: by words, else the unused ones."""
     finals = [final for final in finals if final.part is not None or _may_share_turn(final.source, place)]
     message = compact(last.text)
@@ -305,15 +254,16 @@ def _may_share_turn(one: TurnPlace, other: TurnPlace) -> bool:
     return one.turn_id is None or other.turn_id in (None, one.turn_id)
 
 
-def _join(memory: _Memory, place: TurnPlace, run: list[_Final], claim: _Claim) -> None:
+def _join(memory: Memory, place: TurnPlace, run: list[HeardText], claim: Claim) -> None:
     """Make the chat request at `place` and the transcripts of `run` one turn."""
     first = run[0]
     if place.turn_id is None:
         claimed = [final.claim.by.turn_id for final in run if final.claim is not None]
         place.turn_id = next(iter(claimed), None) or (first.source.turn_id if first.part is None else None) or place.request_id
     if not place.is_named:
-        place.session_id = _session_of(memory, run) if first.part is None else first.source.request_id
-        memory.note(place, place.session_id)
+        place.session_id = _session_of(memory, run)
+        place.call = _call_of(memory, place, first)
+        memory.note(place, place.call)
         first.source.partner = place.link
     for final in run:
         used, final.claim = final.claim, claim if final.is_open else final.claim
@@ -327,6 +277,26 @@ def _join(memory: _Memory, place: TurnPlace, run: list[_Final], claim: _Claim) -
         elif source.turn_id is None:
             source.turn_id = place.turn_id
             place.earlier += (source.request_id,)
+
+
+def _close_earlier(finals: Iterable[HeardText], first: HeardText) -> None:
+    """Close what was heard before in the same live session: it was ignored, or its request was not recognised."""
+    for final in finals:
+        if final is first:
+            break
+        final.is_used = final.is_used or (final.source is first.source and final.claim is None)
+
+
+def _call_of(memory: Memory, place: TurnPlace, first: HeardText) -> str:
+    """Return the conversation of a chat request and its transcripts."""
+    source = first.source
+    if first.part is not None:
+        return source.request_id
+    known = [link.session_id for link in (source.link, place.link) if link is not None and memory.is_live(link.session_id)]
+    call = next(iter(known), None) or source.request_id
+    memory.keep(call, source)
+    memory.note(source, call)
+    return call
 
 
 def _extended(parts: tuple[HeardSpeech, ...], part: HeardSpeech) -> tuple[HeardSpeech, ...]:
@@ -353,21 +323,31 @@ def _unspoken(answers: Iterable[WrittenAnswer], words: str) -> list[tuple[Writte
     return matches
 
 
-def _only_answer(memory: _Memory, answers: Iterable[WrittenAnswer], words: str, place: TurnPlace) -> _Match | None:
+def _only_answer(memory: Memory, answers: list[WrittenAnswer], text: str, place: TurnPlace, now: float) -> _Match | None:
     """Return the answer that these words are certainly of."""
+    words, parts = compact(text), sentences(text)
     matches = _unspoken(answers, words)
+    used = memory.said.take_used(words, lambda answer: any(answer is match[0] for match in matches), now - SPOKEN_S, now)
+    for answer, at in matches:
+        if answer in used:
+            answer.spoken = at + len(words)
+    matches = [match for match in matches if match[0] not in used]
     if not matches:
-        memory.canned.add(words)
+        for part in {words, *parts}:
+            memory.canned.add(part)
         return None
     own = memory.session_of(place)
-    if len({_conversation(answer.place) for answer, _ in matches}) > 1 or words in memory.canned:
-        matches = [match for match in matches if own is not None and match[0].place.session_id == own]
-        if not matches:
+    is_canned = words in memory.canned or all(part in memory.canned for part in parts)
+    if len({_conversation(answer.place) for answer, _ in matches}) > 1 or is_canned:
+        mine = [match for match in matches if own is not None and match[0].place.call == own]
+        if not mine:
+            memory.said.add(words, place, (answer for answer, _ in matches), now)
             return None
+        matches = mine
     answer, at = matches[-1]  # of several answers in one conversation: the others were interrupted
-    session_id = answer.place.session_id
-    if own is not None and session_id is not None and own != session_id:
-        memory.note(place, session_id)
+    call = answer.place.call
+    if own is not None and call is not None and own != call:
+        memory.note(place, call)
         return None
     if len(words) < DISTINCTIVE and at != answer.spoken:
         return None
@@ -375,7 +355,7 @@ def _only_answer(memory: _Memory, answers: Iterable[WrittenAnswer], words: str, 
 
 
 def _conversation(place: TurnPlace) -> str:
-    return place.session_id or place.turn_id or place.request_id
+    return place.call or place.turn_id or place.request_id
 
 
 def _answer_in_session(answers: list[WrittenAnswer], words: str, place: TurnPlace, now: float) -> _Match | None:
