@@ -16,18 +16,21 @@ from gw.relay.candidates import PreparedCall
 from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
 from gw.relay.session_audio import SessionAudio
-from gw.relay.session_times import TimeMap
+from gw.relay.session_times import TimeMap, within
 from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
 from gw.wire import convert
+from gw.wire.bounds import MOST_AUDIO_S
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
 
 REPLAY_BYTES = 65_536
 _MAX_IGNORED = 32
+AHEAD_S = 60.0
+"""A provider's times may lie so far beyond the audio that it was sent: they are rounded, and some count by the clock."""
 NOTED_S = 5.0
 """Audio between two notes in the journal of what was sent; a note covers that of the next seconds too."""
 
@@ -120,8 +123,13 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
             self.clock.hear(trio.current_time(), speech_s)
 
-    def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> None:
-        """Set the clock back: all speech is answered, except what follows the last word where words have times."""
+    def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> list[ListenEvent]:
+        """Set the clock back: all speech is answered, except what follows the last word where words have times.
+
+        Return the events, with times that can be.
+        """
+        sent_s = MOST_AUDIO_S if self.as_container else audio.replay.seconds(audio.replay.end) + self.padding_s
+        events = within(events, sent_s + AHEAD_S)
         clock, uncovered_s = self.clock, 0.0
         last = next((event for event in reversed(events) if isinstance(event, (Interim, Final))), None)
         if last is not None and last.words:
@@ -139,6 +147,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                     self.has_text = True
                 case UtteranceEnd() | VendorFrame():
                     clock.transcript(final=True)
+        return events
 
     def covered_s(self, end_s: float, audio: SessionAudio) -> float:
         """Return the session's time until which a final transcript that ends at `end_s` certainly covers the audio.

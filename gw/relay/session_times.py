@@ -36,6 +36,40 @@ class TimeMap:
         return at_s + self._later_s[max(0, bisect_left(self._sent_s, at_s) - 1)]
 
 
+def within(events: list[ListenEvent], most_s: float) -> list[ListenEvent]:
+    """Return the events; times of those that lie before the session or after `most_s`, as no vendor can mean them, are the nearest ones.
+
+    Prices, audio to replay and other protocols' milliseconds are computed from them. The vendor's frame is not passed on then.
+    """
+    return events if all(_is_within(event, most_s) for event in events) else [_brought_within(event, most_s) for event in events]
+
+
+def _is_within(event: ListenEvent, most_s: float) -> bool:
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return 0.0 <= event.at_s <= most_s
+        case Interim() | Final():
+            return 0.0 <= event.start_s <= most_s and 0.0 <= event.end_s <= most_s and all(
+                0.0 <= word.start_s <= most_s and 0.0 <= word.end_s <= most_s for word in event.words
+            )  # fmt: skip
+    return True
+
+
+def _brought_within(event: ListenEvent, most_s: float) -> ListenEvent:
+    def near(at_s: float) -> float:
+        return min(max(0.0, at_s), most_s) if at_s == at_s else most_s  # NaN is not equal to itself
+
+    if _is_within(event, most_s):
+        return event
+    match event:
+        case SpeechStarted() | UtteranceEnd():
+            return replace(event, at_s=near(event.at_s), raw=None)
+        case Interim() | Final():
+            words = tuple([replace(word, start_s=near(word.start_s), end_s=near(word.end_s)) for word in event.words])
+            return replace(event, start_s=near(event.start_s), end_s=near(event.end_s), words=words, raw=None)
+    return event
+
+
 def shifted(event: ListenEvent, times: TimeMap) -> ListenEvent:
     """Return the event in the session's times; its frame, which has the provider's, is not passed on."""
     match event:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gw.relay.session_times import TimeMap, is_covered, shifted
+from gw.relay.session_times import TimeMap, is_covered, shifted, within
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 
 TIMES = TimeMap([(10.0, 11.0), (15.0, 16.5), (20.0, math.inf)])
@@ -42,3 +42,17 @@ def test_what_is_covered():
     assert not is_covered(Final(text="a", start_s=0, end_s=1.1), 1.0)
     assert is_covered(SpeechStarted(at_s=0.5), 1.0)
     assert not is_covered(ListenEnd(), 1.0)
+
+
+def test_times_that_cannot_be_are_the_nearest_ones():
+    words = (Word(text="a", start_s=-1e308, end_s=1.0), Word(text="b", start_s=math.nan, end_s=1e308))
+    odd = Final(text="a b", start_s=-0.5, end_s=math.inf, words=words, raw="frame")
+    sane = Interim(text="a", start_s=0.0, end_s=9.0, words=(Word(text="a", start_s=0.5, end_s=1.0),), raw="frame")
+    events = within([odd, sane, SpeechStarted(at_s=1e308), UtteranceEnd(at_s=-1.0, raw="frame"), ListenEnd()], 10.0)
+    assert (events[0].start_s, events[0].end_s, events[0].raw) == (0.0, 10.0, None)
+    assert [(word.start_s, word.end_s) for word in events[0].words] == [(0.0, 1.0), (10.0, 10.0)]
+    assert (events[1], events[4]) == (sane, ListenEnd())
+    assert events[1] is sane
+    assert (events[2].at_s, events[3].at_s, events[3].raw) == (10.0, 0.0, None)
+    same = [sane, VendorFrame(raw="x")]
+    assert within(same, 10.0) is same

@@ -1,0 +1,109 @@
+"""Times of a vendor in a live session that cannot be: every number in its frames becomes one of these. The session ends, in words or in an
+error of its own protocol; nothing crashes, and nobody pays for a year.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+import trio
+
+from gw.net.ws import WsClosed
+from gw.types.asgi import ASGIApp
+from tests.contract.readers import READERS, Reader, Spoken, receive_speech, send
+from tests.contract.talkers import TALKERS, Talker, converse
+from tests.fakes.cells import Cells
+from tests.fakes.hosting import Plane, hosted, open_plane
+from tests.fakes.nightly import cells
+from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.cartesia import FakeCartesia
+from tests.fakes.vendors.deepgram import FakeDeepgram
+from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+
+CONFIG = """
+providers:
+  dg: {type: deepgram, api_key: k, base_url: "http://dg.test"}
+  aai: {type: assemblyai, api_key: k, base_url: "http://aai.test"}
+  ca: {type: cartesia, api_key: k, base_url: "http://ca.test"}
+  el: {type: elevenlabs, api_key: k, base_url: "http://el.test"}
+routing: {breaker: {failures: 10000}}
+models:
+  stt: [dg/nova-3, dg/flux-general-en, aai/universal-streaming-english, ca/ink-whisper, ca/ink-2, el/scribe_v2_realtime]
+  tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}}
+"""
+HEARS = (
+    "dg/nova-3", "dg/flux-general-en", "aai/universal-streaming-english", "ca/ink-whisper", "ca/ink-2", "el/scribe_v2_realtime",
+)  # fmt: skip
+SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5")
+VENDORS = {"dg": FakeDeepgram, "aai": FakeAssemblyAI, "ca": FakeCartesia, "el": FakeElevenLabs}
+NUMBERS = ("1e308", "-1e308", "1" + "0" * 30, "-1" + "0" * 30, "1e400")
+_NUMBER = re.compile(r"(?<=[:,\[])\s*-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=\s*[,}\]])")
+TEXTS = ["one two three", "four"]
+MOST_NUSD = 20_000_000
+"""Two cents, for seconds of sound."""
+
+
+def with_numbers(app: ASGIApp, number: str, changed: list[str]) -> ASGIApp:
+    """Return the vendor, with this in place of every number that it sends over a socket."""
+
+    async def run(scope: Any, receive: Any, sends: Any) -> None:
+        async def odd(message: Any) -> None:
+            if text := message.get("text"):
+                other = _NUMBER.sub(number, text)
+                if other != text:
+                    changed.append(other)
+                message = {**message, "text": other}
+            await sends(message)
+
+        await app(scope, receive, odd)
+
+    return run
+
+
+def host(plane: Plane, number: str) -> list[str]:
+    """Let every vendor send `number`; return the frames that have it, as they come."""
+    changed: list[str] = []
+    for name, make in VENDORS.items():
+        plane.net.hosts[f"{name}.test", 80] = hosted(with_numbers(make(api_key="k"), number, changed))
+    return changed
+
+
+async def heard(plane: Plane, talker: Talker, model: str) -> None:
+    received = None
+    with suppress(WsClosed), trio.move_on_after(10):  # some protocols have no end: the caller closes after what he hears, if anything
+        received = await converse(talker, plane, model, TEXTS)
+    if talker.finish:
+        assert received is not None
+        assert received.finals or received.errors or received.reason, received
+
+
+async def spoken(plane: Plane, reader: Reader, model: str) -> None:
+    got = Spoken()
+    async with reader.open(plane, model) as ws:
+        await send(ws, [*reader.begin(model), *reader.say("One two three."), *reader.end], model)
+        await receive_speech(reader, ws, got)
+    assert got.pcm or got.errors or got.reason, got
+
+
+async def test_every_number_of_every_vendor_to_every_caller(tmp_path, autojump_clock):
+    pairs = [(talker, model) for model in HEARS for talker in TALKERS] + [(reader, model) for model in SPEAKS for reader in READERS]
+    chosen = list(cells(NUMBERS, pairs, part=3))
+    ran, affected = Cells(at_least=len(chosen)), set[str]()
+    for number in NUMBERS:
+        async with open_plane(CONFIG, tmp_path) as plane:  # it fails the test for what is logged as an error
+            changed = host(plane, number)
+            for caller, model in [pair for one, pair in chosen if one == number]:
+                with ran.cell(f"{caller.name}, {model}, {number}"):
+                    changed.clear()
+                    plane.kept.records.clear()
+                    plane.kept.finished = trio.Event()
+                    with trio.fail_after(60):
+                        await (heard if isinstance(caller, Talker) else spoken)(plane, caller, model)  # type: ignore[operator]
+                        await plane.kept.finished.wait()
+                    affected |= {model} if changed else set()
+                    assert sum(record.cost_nusd or 0 for record in plane.kept.records) <= MOST_NUSD
+    ran.check()
+    assert len(NUMBERS) * len(pairs) == 330
+    assert affected == {*HEARS, *SPEAKS}
