@@ -50,6 +50,51 @@ export interface Shapes {
     keep_days?: number;
     names?: string[];
   };
+  CaptureFound: {
+    request_id: string;
+    project: string;
+    timestamp: number;
+    role: string;
+    text: string;
+  };
+  CaptureStats: {
+    enabled: boolean;
+    projects: string[];
+    requests: number;
+    bytes: number;
+    max_bytes: number;
+    oldest_at: number | null;
+    waiting: number;
+    stored: number;
+    dropped: number;
+    failed: number;
+    expired: number;
+    evicted: number;
+    forgotten: number;
+    trouble: string;
+  };
+  CapturedRequest: {
+    request_id: string;
+    timestamp: number;
+    project: string;
+    session_id: string | null;
+    turn_id: string | null;
+    modality: "llm" | "stt" | "tts";
+    model_id: string;
+    captured: "dropped" | "incomplete" | "stored";
+    said: Shapes["Said"][];
+    cut: boolean;
+    has_audio: boolean;
+  };
+  CapturedSession: {
+    requests: Shapes["CapturedRequest"][];
+    more: boolean;
+  };
+  CapturesFound: {
+    found: Shapes["CaptureFound"][];
+    searched: number;
+    next: number | null;
+  };
   Chain: {
     models: string[];
     source: "db" | "yaml";
@@ -589,6 +634,11 @@ export interface Shapes {
     usage: Shapes["Usage"];
     measured_usage: Shapes["Usage"] | null;
     captured: "dropped" | "incomplete" | "stored" | null;
+  };
+  Said: {
+    role: string;
+    text: string;
+    at_s?: number | null;
   };
   SessionDetail: {
     session_id: string;
