@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
@@ -57,24 +57,25 @@ def detector() -> Any:
     return Loudness(sample_rate=RATE_HZ, params=VADParams(start_secs=0.1, stop_secs=0.2, min_volume=0.0))
 
 
-def services(gateway: Gateway) -> tuple[Any, Any, Any]:
+def services(gateway: Gateway, of: Callable[[type[Any]], type[Any]] = lambda service: service) -> tuple[Any, Any, Any]:
+    """Return ears, mind and mouth. `of`: what is made of each service's class."""
     from pipecat.services.deepgram.stt import DeepgramSTTService
     from pipecat.services.elevenlabs.tts import ElevenLabsTTSService
     from pipecat.services.openai.llm import OpenAILLMService
 
     url, socket = gateway.daemon.url, gateway.daemon.url.replace("http", "ws", 1)
-    ears = DeepgramSTTService(
+    ears = of(DeepgramSTTService)(
         api_key="any", base_url=socket, sample_rate=RATE_HZ, settings=DeepgramSTTService.Settings(model="sim/tone")
     )
-    mind = OpenAILLMService(api_key="any", base_url=url + "/v1", settings=OpenAILLMService.Settings(model="sim/echo"))
-    mouth = ElevenLabsTTSService(
+    mind = of(OpenAILLMService)(api_key="any", base_url=url + "/v1", settings=OpenAILLMService.Settings(model="sim/echo"))
+    mouth = of(ElevenLabsTTSService)(
         api_key="any", url=socket, sample_rate=OUT_HZ,
         settings=ElevenLabsTTSService.Settings(model="sim/tone", voice="a-voice"),
     )  # fmt: skip
     return ears, mind, mouth
 
 
-async def converse(gateway: Gateway, questions: list[str]) -> Call:
+async def converse(made: tuple[Any, Any, Any], questions: list[str]) -> Call:
     """One pipeline into which `questions` are spoken at real time, each when the agent has answered the one before."""
     from pipecat.frames.frames import (
         EndFrame,
@@ -107,7 +108,7 @@ async def converse(gateway: Gateway, questions: list[str]) -> Call:
                 answered.set()
             await self.push_frame(frame, direction)
 
-    ears, mind, mouth = services(gateway)
+    ears, mind, mouth = made
     context = LLMContext()
     strategies = UserTurnStrategies(stop=[SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=0.3)])
     pair = LLMContextAggregatorPair(
@@ -173,8 +174,12 @@ def quiet(package):
     logger.add(sys.stderr, level="WARNING")
 
 
+async def _run(gateway: Gateway) -> Call:
+    return await converse(services(gateway), SAID)
+
+
 def test_a_pipeline_talks_and_its_turns_are_waterfalls(gateway, quiet):
-    call = asyncio.run(converse(gateway, SAID))
+    call = asyncio.run(_run(gateway))
     assert call.messages == [(role, text) for text in SAID for role in ("user", "assistant")]
     assert understood(call.pcm, OUT_HZ).split() == " ".join(SAID).split()
 
