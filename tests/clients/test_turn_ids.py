@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from gw.types.audio import PCM_16K
+from gw.wire import wav
 from tests.clients import test_livekit_session as livekit_call
 from tests.clients import test_pipecat_pipeline as pipecat_call
 from tests.clients.conftest import Gateway
@@ -98,3 +101,44 @@ def _services(gateway: Gateway, name: str, over_http: bool) -> tuple[Any, Any, A
     settings = OpenAITTSService.Settings(model="sim/tone", voice="alloy")
     mouth = ids.of(OpenAITTSService)(base_url=gateway.daemon.url + "/v1", api_key="any", settings=settings)
     return (*pipecat_call.services(gateway, ids.of)[:2], mouth)
+
+
+def test_sdks(gateway, package):
+    """Each as docs/clients.md has it: the ids are on the records, and join what was sent with them."""
+    for name in ("openai", "deepgram", "elevenlabs", "cartesia"):
+        package(name)
+    import cartesia
+    import deepgram
+    import elevenlabs
+    import openai
+    from deepgram.environment import DeepgramClientEnvironment
+
+    url, call_id, turn_id = gateway.daemon.url, "a-call", "a-turn"
+    ws_url = url.replace("http", "ws", 1)
+    turn = {"X-GW-Turn": turn_id}
+    raw = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 16_000}
+    voice = {"mode": "id", "id": "a-voice"}
+    chat = openai.OpenAI(base_url=url + "/v1", api_key="any", default_headers={"X-GW-Session": call_id})
+    where = DeepgramClientEnvironment(base=url, production=ws_url, agent=ws_url, agent_rest=url)
+    ears = deepgram.DeepgramClient(api_key="any", environment=where, headers={"X-GW-Session": call_id})
+    mouth = cartesia.Cartesia(api_key="any", base_url=url, websocket_base_url=ws_url, default_headers={"X-GW-Session": call_id})
+    other_mouth = elevenlabs.ElevenLabs(api_key="any", base_url=url)
+
+    recording = wav.header(PCM_16K, None) + livekit_call.speech("good morning")
+    ears.listen.v1.media.transcribe_file(request=recording, model="sim/tone", request_options={"additional_headers": turn})
+    chat.chat.completions.create(model="sim/echo", messages=[{"role": "user", "content": "good morning"}], extra_headers=turn)
+    mouth.tts.generate(model_id="sim/tone", transcript="one", voice=voice, output_format=raw, extra_headers=turn).read()
+    b"".join(other_mouth.text_to_speech.convert(
+        "a-voice", text="two", model_id="sim/tone", output_format="pcm_16000",
+        request_options={"additional_headers": {"X-GW-Session": call_id, "X-GW-Turn": turn_id}},
+    ))  # fmt: skip
+    with mouth.tts.websocket_connect(extra_headers={"X-GW-Session": call_id}) as connection:
+        context = connection.context(model_id="sim/tone", voice=voice, output_format=raw)
+        context.push("good morning")
+        context.no_more_inputs()
+        list(context.receive())
+    deadline = time.monotonic() + 10   # records are written soon after their answers
+    while len((found := livekit_call.turns(gateway)[0])["stages"]) < 5 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert (found["session_id"], found["turn_id"]) == (call_id, turn_id)
+    assert [stage["modality"] for stage in found["stages"]] == [*STAGES, "tts", "tts"]
