@@ -71,8 +71,10 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The long forms of tests that are short in `tests`; then `generated`, `fuzz` and `soak`, also after a failure. Arguments after --
-    go to pytest, and nothing follows then."""
+    """The long forms of tests that are short in `tests`; then `generated`, `fuzz` and `soak`, also after a failure.
+
+    Arguments after -- go to pytest, and nothing follows then.
+    """
     if not session.posargs:
         for name in ("generated", "fuzz", "soak"):
             session.notify(name)

@@ -79,6 +79,7 @@ async def test_every_key_is_hidden_from_the_log(registrar):
         ({"base_url": "https://example.org/?a=b"}, "base_url"),
         ({"base_url": "http://169.254.169.254/latest"}, "base_url"),
         ({"base_url": "http://[::ffff:169.254.169.254]/"}, "base_url"),
+        ({"base_url": "tcp://example.org:10300"}, "base_url"),
         ({"base_url": "http://127.0.0.1:9"}, "base_url"),
         ({"base_url": "http://localhost"}, "base_url"),
         ({"base_url": "http://10.0.0.1"}, "base_url"),
