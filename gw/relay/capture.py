@@ -25,13 +25,14 @@ from gw.types.audio import AudioFormat
 from gw.types.captured import CapturedText, CaptureState, Piece, PieceKind, Said
 from gw.types.entities import Capture
 from gw.types.llm import ChatRequest, Completion, Delta
-from gw.types.stt import AudioSource, Final, TextDelta, Transcript
+from gw.types.stt import AudioSource, Final, ListenRequest, TextDelta, Transcript
 from gw.types.tts import AudioChunk, SpeakLiveRequest, SpeakRequest
 from gw.wire import chat_messages
 
 MAX_CHARACTERS = 400_000  # of one request; the rest is cut off
-MAX_BATCHES = 20_000  # lists of events of one answer
-BATCH_BYTES = 400  # what such a list takes in memory, about
+MAX_EVENTS = 20_000  # of one answer
+EVENT_BYTES = 600  # what an event takes in memory, about: the text and the vendor's bytes of a word or two
+MEASURED = 50  # events; an answer in a few large pieces has no more
 _FINEST = 2**32
 
 
@@ -52,8 +53,8 @@ def begin_capture(settings: Capture, meter: Meter, spec: RequestSpec) -> Request
 class RequestCapture:
     """The words and the sound of one request until they are handed over."""
 
-    __slots__ = ("_at", "_cut", "_dropped", "_project", "_put", "_request", "_request_id", "_settings", "_sink", "_sound",
-                 "_speech_format", "_state", "given")  # fmt: skip
+    __slots__ = ("_at", "_cut", "_dropped", "_events", "_is_live", "_project", "_put", "_request", "_request_id", "_settings",
+                 "_sink", "_sound", "_speech_format", "_state", "_text_size", "given")  # fmt: skip
 
     def __init__(self, sink: CaptureSink, settings: Capture, project: str, request_id: str, at: float, request: object) -> None:
         self._sink = sink
@@ -61,9 +62,11 @@ class RequestCapture:
         self._project = project
         self._request_id = request_id
         self._at = at
-        self._request = request
+        self._request = request if isinstance(request, (ChatRequest, SpeakRequest)) else None  # a recording is not held
         self.given: list[Sequence[Any]] = []
         """Lists of events of the answer."""
+        self._events = self._text_size = 0
+        self._is_live = isinstance(request, (ListenRequest, SpeakLiveRequest))
         self._speech_format = request.format if isinstance(request, SpeakLiveRequest) else None
         self._cut = False
         self._put = self._dropped = 0
@@ -83,19 +86,32 @@ class RequestCapture:
 
     def text(self, text: str) -> None:
         """Note text to speak."""
-        if text:
+        if text and self._settings.text:
             self.given.append([text])
+            self._text_size += len(text)
 
     def give(self, events: Sequence[Any]) -> None:
-        """Note events of the answer. Nothing is looked at here, but the sound of a live session, which is passed on in parts."""
-        if len(self.given) < MAX_BATCHES:
+        """Note events of the answer. Of a chat or a transcript nothing is looked at here; a live session may last for hours."""
+        if self._is_live:
+            self._give_live(events)
+        elif self._settings.text:
+            self._keep(events)
+
+    def _give_live(self, events: Sequence[Any]) -> None:
+        """Keep final transcripts and pass sound on, so that no frame is held until the end."""
+        for event in events:
+            if isinstance(event, AudioChunk):
+                if self._sound is not None and self._speech_format is not None:
+                    self._sound.add(event.data, self._speech_format)
+            elif isinstance(event, Final) and self._settings.text:
+                self._keep([msgspec.structs.replace(event, raw=None, words=())])
+
+    def _keep(self, events: Sequence[Any]) -> None:
+        if self._events < MAX_EVENTS:
             self.given.append(events)
+            self._events += len(events)
         else:
             self._cut = True
-        if self._sound is not None and self._speech_format is not None:
-            for event in events:
-                if isinstance(event, AudioChunk):
-                    self._sound.add(event.data, self._speech_format)
 
     def finish(self) -> CaptureState:
         """Hand over what was collected, once, and say what became of it."""
@@ -105,10 +121,17 @@ class RequestCapture:
                 self._sound, self._cut = None, self._cut or sound.cut
             if self._settings.text:
                 make = partial(_text, self._request, self.given, self._settings.names, cut=self._cut)
-                self._hand_over("text", 0, BATCH_BYTES * len(self.given) + _size_of(self._request), make)
+                self._hand_over("text", 0, self._size(), make)
             self._request, self.given = None, []
             self._state = "stored" if not self._dropped else "incomplete" if self._put else "dropped"
         return self._state
+
+    def _size(self) -> int:
+        """Return what the words take in memory, about."""
+        size = 1_000 + EVENT_BYTES * self._events + self._text_size + _size_of(self._request)
+        if self._events <= MEASURED:
+            size += sum(_size_of(event) for events in self.given for event in events)
+        return size
 
     def _hand_over(self, kind: PieceKind, part: int, size: int, make: Callable[[], bytes]) -> None:
         expires_at = self._at + self._settings.keep_days * DAY_S
@@ -120,13 +143,16 @@ class RequestCapture:
 
 
 def _size_of(request: object) -> int:
+    """Return the size of the words of a request or of an event."""
     match request:
         case ChatRequest():
-            return 1_000 + request.input_characters + len(request.native)
+            return len(request.native) + sum(memoryview(value).nbytes for value in request.fields.values())  # with images
         case SpeakRequest():
-            return 1_000 + len(request.text)
+            return len(request.text)
+        case Completion() | Delta() | Transcript():
+            return len(request.text) + len(request.raw or b"")
         case _:
-            return 1_000
+            return 0
 
 
 # ---------------------------------------------------------------------- in the writer's thread
