@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -9,14 +11,24 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 import trio
 
+from gw.errors import DatabaseLocked
 from tests.contract.test_lost_database import YAML, becomes, chat, logged, stores
 from tests.fakes.power_cut import Disk
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import SetClock
 
 SYNC_S = 0.5
+ALONE = """
+import sys, apsw
+db = apsw.Connection(sys.argv[1])
+list(db.execute("pragma locking_mode = exclusive; begin immediate; create table held (a)"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+"""A program that keeps readers out, too."""
 
 
 @asynccontextmanager
@@ -114,3 +126,20 @@ async def test_a_slow_disk_delays_answers_with_durability_power_only(tmp_path):
 
 async def _note(running: Any, ids: list[str]) -> None:
     ids.append(await chat(running))
+
+
+async def test_a_start_while_another_program_keeps_everybody_out_says_why(tmp_path, monkeypatch):
+    monkeypatch.setattr("gw.store.sqlite.BUSY_TIMEOUT_MS", 100)
+    async with open_running(tmp_path, YAML, SetClock()) as running:
+        path = running.gateway.settings.cost_tracking.db_path
+    command = [sys.executable, "-c", ALONE, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:  # noqa: ASYNC220  # a test, and it says a line
+        assert program.stdin is not None
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"held\n"
+        with pytest.raises(DatabaseLocked, match=f"another program is writing to {path}"):
+            async with open_running(tmp_path, YAML, SetClock()):
+                pass
+        program.stdin.close()
+    async with open_running(tmp_path, YAML, SetClock()) as running:
+        await chat(running)
