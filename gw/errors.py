@@ -491,6 +491,25 @@ def last_word(failures: Sequence[Failure]) -> ProviderError | None:
     return last if is_answer else None
 
 
+def is_refusal(error: GwError) -> bool:
+    """Return whether an error says nothing against a provider: a budget or a limit refused, or the request itself is wrong."""
+    match error:
+        case AllCandidatesFailed():
+            return bool(error.failures) and all(is_refusal(failure.error) for failure in error.failures)
+        case ProviderRejected():
+            return error.fault != "candidate"
+        case RateLimitError():
+            return error.limit_source == "configured"
+        case CandidateSkipped():
+            return error.reason in ("missing_ability", "busy", "unpriced")
+        case ProviderError():
+            return False
+        case BudgetReserved() | NotOffered():
+            return True
+        case _:
+            return 400 <= error.status < 500
+
+
 def _passes(error: ProviderError) -> bool:
     return error.status in (429, 503)
 

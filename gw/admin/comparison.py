@@ -22,12 +22,17 @@ class Quantiles(Schema):
 
 
 class PeriodFigures(Schema, rename={"since": "from", "until": "to"}):
-    """Requests that began from `from` on and before `to`. `unpriced` of them have no known cost, or a part without."""
+    """Requests that began from `from` on and before `to`. `unpriced` of them have no known cost, or a part without.
+
+    `refused`: by a budget or a limit, or because the request was wrong; these are not `errors`. `fallbacks` were answered by a
+    later candidate, also where the caller left then.
+    """
 
     since: UnixSeconds | None
     until: UnixSeconds
     requests: int
     errors: int
+    refused: int
     fallbacks: int
     cancelled: int
     unpriced: int
@@ -93,6 +98,7 @@ def _figures(period: Period, figures: WindowFigures) -> PeriodFigures:
         until=period.until,
         requests=sums.requests,
         errors=sums.errors,
+        refused=sums.refused,
         fallbacks=sums.fallbacks,
         cancelled=sums.cancelled,
         unpriced=sums.unpriced,

@@ -35,6 +35,7 @@ class MedianAndTail(Schema):
 class DayFigures(Schema):
     requests: int
     errors: int
+    refused: int
     fallbacks: int
     cancelled: int
     cost: Usd
@@ -86,6 +87,7 @@ class Overview(Schema):
     providers_configured: int
     requests_today: int
     errors_today: int
+    refused_today: int
     fallbacks_today: int
     cancelled_today: int
     unpriced_today: int
@@ -127,6 +129,7 @@ async def overview(
         providers_configured=len(usable),
         requests_today=sums.today.requests,
         errors_today=sums.today.errors,
+        refused_today=sums.today.refused,
         fallbacks_today=sums.today.fallbacks,
         cancelled_today=sums.today.cancelled,
         unpriced_today=sums.today.unpriced,

@@ -187,9 +187,9 @@ def _figure(session: Session, name: str) -> float | None:
         case "interruptions":
             return len({r.turn_id or r.id for r in records if r.status == "cancelled" and r.modality != "stt"})
         case "fallbacks":
-            return sum(record.status == "fallback" for record in records)
+            return sum(record.fell_back for record in records)
         case "errors":
-            return sum(record.status == "error" for record in records)
+            return sum(record.failed for record in records)
         case "silence_ms":
             return _silence_ms(records)
         case "cost_usd":

@@ -203,8 +203,8 @@ def _summary(turn: Turn) -> TurnSummary:
         cost_usd=usd(sum(cost or 0 for cost in costs)),
         unpriced_requests=sum("unpriced" in record.pricing_source for record in records)
         + sum(part.cost_nusd is None for part in speech),
-        errors=sum(record.status == "error" for record in records),
-        fallbacks=sum(record.status == "fallback" for record in records),
+        errors=sum(record.failed for record in records),
+        fallbacks=sum(record.fell_back for record in records),
         requests=len(records),
         models=models | {record.modality: record.model_id for record in records},
     )

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import attrs
 import trio
 
-from gw.errors import GwError, Stopping, leaves_of
+from gw.errors import GwError, Stopping, is_refusal, leaves_of
 from gw.policy.turn_texts import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.pricing.stand_in import STAND_IN
@@ -306,6 +306,7 @@ class Meter:
             model_id=model.id if model else self.requested,
             provider=model.provider if model else self.requested.partition("/")[0],
             status=status, error_code=error.code if error else None,
+            refused=error is not None and not cancelled and is_refusal(error),
             attempts=tuple([record_of(attempt, began=self.started, now=now, is_only=is_only) for attempt in attempts]),
             fallback_from=attempts[0].model.id if fell_back else None,
             total_latency_ms=milliseconds(now - self.started),

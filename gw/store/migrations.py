@@ -289,9 +289,34 @@ def _captured(db: apsw.Connection) -> None:
     db.execute("alter table requests add column captured text")
 
 
+_COUNTED_ANEW = """
+update {table} as t set errors = errors - r.refused, refused = r.refused, fallbacks = fallbacks + r.left
+from (select cast(timestamp as integer) / {seconds} as bucket, project, provider, model_id, modality, sum(refused) as refused,
+             sum(fallback_from is not null and status = 'cancelled') as left
+      from requests where status in ('error', 'cancelled') group by 1, 2, 3, 4, 5) r
+where t.bucket = r.bucket and t.project = r.project and t.provider = r.provider and t.model_id = r.model_id
+  and t.modality = r.modality and (r.refused > 0 or r.left > 0)"""
+
+
+def _refused(db: apsw.Connection) -> None:
+    """Count refused requests apart from errors, and fallbacks whose caller left then as fallbacks.
+
+    Of the requests until now, those refused by the gateway itself are known by their code, and those of a vendor by its status.
+    """
+    db.execute("alter table requests add column refused integer not null default 0")
+    db.execute("""
+        update requests set refused = 1 where status = 'error' and (
+          error_code in ('budget_exceeded', 'budget_reserved', 'invalid_request', 'unsupported_setting', 'not_implemented', 'too_large',
+                         'model_not_found', 'previous_response_not_found', 'forbidden')
+          or error_code = 'upstream_rejected' and json_extract(attempts, '$[#-1].upstream_status') in (400, 413, 415, 422))""")
+    for table, seconds in (("rollup_hour", 3_600), ("rollup_day", 86_400)):
+        db.execute(f"alter table {table} add column refused integer not null default 0")
+        db.execute(_COUNTED_ANEW.format(table=table, seconds=seconds))
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
-    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured,
+    _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -41,10 +41,10 @@ _WITH_TROUBLE = """exists (
   where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project and {trouble})"""
 INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
 TROUBLES = {
-    "error": "status = 'error'",
-    "fallback": "status = 'fallback'",
+    "error": "status = 'error' and not refused",
+    "fallback": "(status = 'fallback' or fallback_from is not null)",
     "interruption": INTERRUPTED,
-    "any": f"(status in ('error', 'fallback') or {INTERRUPTED})",
+    "any": f"(status = 'error' and not refused or status = 'fallback' or fallback_from is not null or {INTERRUPTED})",
 }
 """Name of a filter of turns and sessions → condition that one of their requests must meet."""
 

@@ -29,7 +29,7 @@ _COLUMNS = (
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
     "heard", "wasted_units", "wasted_nusd", "estimated_nusd", "dimensions", "vendor_figure",
-    "reasoning_tokens", "captured",
+    "reasoning_tokens", "captured", "refused",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -44,7 +44,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
     requests: int
     errors: int
+    """Without the refused ones."""
+    refused: int
     fallbacks: int
+    """Requests that a later candidate answered, also where the caller left then."""
     cancelled: int
     cost_nusd: int
     unpriced: int
@@ -58,7 +61,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 SELECT = f"select {', '.join(_COLUMNS)} from requests"  # rows for `record_of`
 
 _TALLY = """
-select count(*), coalesce(sum(status = 'error'), 0), coalesce(sum(status = 'fallback'), 0),
+select count(*), coalesce(sum(status = 'error' and not refused), 0), coalesce(sum(refused), 0),
+       coalesce(sum(status = 'fallback' or fallback_from is not null), 0),
        coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0),
        coalesce(sum(cost_nusd is null or pricing_source like '%unpriced%'), 0), coalesce(sum(wasted_nusd), 0)
 from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
@@ -329,6 +333,7 @@ def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         None if usage.vendor_figure is None else _encode(usage.vendor_figure).decode(),
         usage.reasoning_tokens and bounded_int(usage.reasoning_tokens),
         record.captured,
+        int(record.refused),
     )
 
 
@@ -373,5 +378,5 @@ def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
     fields["measured"] = None if measured is None else _usage.decode(str(measured))
     fields["attempts"] = _attempts.decode(str(fields["attempts"]))
     fields["heard"] = heard_speech(fields.pop("heard"))
-    fields["stream"] = bool(fields["stream"])
+    fields["stream"], fields["refused"] = bool(fields["stream"]), bool(fields["refused"])
     return msgspec.convert(fields, RequestRecord)

@@ -31,7 +31,7 @@ Grain = Literal["hour", "day"]
 _Key = tuple[int, str, str, str, Modality]
 
 _SUMS = (
-    "requests", "errors", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
+    "requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
     "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd", "estimated_nusd", "calls",
 )  # fmt: skip
 """Columns that are added up, in the order of `_values`."""
@@ -48,15 +48,17 @@ _Part = tuple[str, str, _Values]
 def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
     """Return what counts for the model that answered. With `parts`, units and costs count elsewhere."""
     usage, cost, status = record.usage, record.cost_nusd, record.status
+    is_error, fell_back = record.failed, record.fell_back
     if parts:
-        return (1, status == "error", status == "fallback", status == "cancelled", *_NO_PART)
+        return (1, is_error, record.refused, fell_back, status == "cancelled", *_NO_PART)
     seconds, characters = 0.0, 0
     if usage.audio_seconds or usage.characters or record.measured is not None:
         seconds, characters = seconds_and_characters(record)
     return (
         1,
-        status == "error",
-        status == "fallback",
+        is_error,
+        record.refused,
+        fell_back,
         status == "cancelled",
         0 if cost is None else bounded_int(cost),
         cost is None,
@@ -71,14 +73,14 @@ def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
     )
 
 
-_NO_PART = (0,) * (len(_SUMS) - 4)
+_NO_PART = (0,) * (len(_SUMS) - 5)
 
 
 def _part(part: AttemptRecord, *, unpriced: bool) -> _Part:
     """Return what counts for the vendor of this part. `unpriced`: the request counts as one without a known cost here."""
     units = (part.input_tokens, part.cached_input_tokens, part.output_tokens)
     values = (
-        *(0, 0, 0, 0),
+        *(0, 0, 0, 0, 0),
         bounded_int(part.cost_nusd or 0),
         unpriced,
         *map(bounded_int, units),

@@ -30,7 +30,7 @@ _WITH_TROUBLE = """exists (
 _OF_SESSION = "indexed by requests_session_id where session_id = ? and project = ? order by timestamp, seq limit ?"
 _FIGURES = f"""
 select id, timestamp, modality, model_id, status, total_latency_ms, ttfb_ms, cost_nusd, pricing_source, wasted_nusd, stream,
-       turn_id, heard, coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)
+       turn_id, heard, refused, fallback_from, coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)
 from requests {_OF_SESSION}"""
 _NEWEST = """
 select project from requests indexed by requests_session_id
@@ -109,14 +109,15 @@ def _figures(session_id: str, project: str, *row: apsw.SQLiteValue) -> RequestRe
     """Return a record of the columns of `_FIGURES`, without a check of their types: they are those of the table."""
     (
         record_id, timestamp, modality, model_id, status, total_ms, ttfb_ms, cost, pricing_source, wasted, stream, turn_id, heard,
-        audio_seconds,
+        refused, fallback_from, audio_seconds,
     ) = row  # fmt: skip
     values: dict[str, object] = {
         "id": record_id, "timestamp": timestamp, "modality": modality, "model_id": model_id, "status": status,
         "total_latency_ms": total_ms, "ttfb_ms": ttfb_ms, "cost_nusd": cost, "pricing_source": pricing_source,
-        "wasted_nusd": wasted, "turn_id": turn_id,
+        "wasted_nusd": wasted, "turn_id": turn_id, "fallback_from": fallback_from,
     }  # fmt: skip
     return RequestRecord(
-        project=project, provider="", requested_model="", session_id=session_id, stream=bool(stream), heard=heard_speech(heard),
+        project=project, provider="", requested_model="", session_id=session_id, stream=bool(stream),
+        refused=bool(refused), heard=heard_speech(heard),
         usage=Usage(audio_seconds=audio_seconds), **values,  # type: ignore[arg-type]  # the columns' types
     )  # fmt: skip

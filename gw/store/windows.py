@@ -38,7 +38,7 @@ select provider, model_id, project, modality, coalesce(sum(cost_nusd), 0), count
 from {{records}} and not {_HAS_PARTS} group by 1, 2, 3, 4"""
 _COUNTS = {
     "requests": "1",
-    "errors": "status = 'error'",
+    "errors": "status = 'error' and not refused",
     "cost": "coalesce(cost_nusd, 0)",
 }
 Metric = Literal["requests", "errors", "cost"]
@@ -132,7 +132,7 @@ def _from_records(piece: Rows, project: str | None, model_id: str | None = None)
 
 def totals(context: QueryContext, window: TimeWindow, project: str | None) -> Totals:
     """Return the sums of a window."""
-    together = Totals(requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0)
+    together = Totals(requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0)
     for piece in pieces(context.db, window):
         if isinstance(piece, Rows):
             together += requests.between(context.db, piece.since, piece.until, project)[0]

@@ -90,9 +90,10 @@ class Histogram:
         return [_representative(indexes[bisect_left(ranks, max(1, math.ceil(q * ranks[-1])))]) for q in qs]
 
     def buckets(self) -> Iterator[tuple[float, float, int]]:
-        """Yield `(from_ms, to_ms, count)` of each bucket that is not empty, in order."""
-        for index, count in sorted(self._counts.items()):
-            yield FLOOR_MS * _GROWTH ** (index - 1) if index else 0.0, FLOOR_MS * _GROWTH**index, count
+        """Yield `(from_ms, to_ms, count)` of each bucket from the first to the last that is not empty, in order."""
+        if self._counts:
+            for index in range(min(self._counts), max(self._counts) + 1):
+                yield FLOOR_MS * _GROWTH ** (index - 1) if index else 0.0, FLOOR_MS * _GROWTH**index, self._counts.get(index, 0)
 
     def merge(self, other: Histogram) -> None:
         """Add the other's counts to this one."""

@@ -238,12 +238,24 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     attempts: tuple[AttemptRecord, ...] = ()
     fallback_from: str | None = None
     error_code: str | None = None
+    refused: bool = False
+    """The error is no provider's: a budget or a limit refused the request, or the request itself is wrong."""
     heard: tuple[HeardSpeech, ...] = ()
     """Parts of live transcriptions in this request's turn."""
     earlier: tuple[str, ...] = ()
     """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
     captured: CaptureState | None = None
     """Fate of its words and sound, where the project has `capture`; None = they were not kept."""
+
+    @property
+    def fell_back(self) -> bool:
+        """Return whether a later candidate answered, also where the caller left then."""
+        return self.fallback_from is not None or self.status == "fallback"
+
+    @property
+    def failed(self) -> bool:
+        """Return whether it counts as an error: refused requests do not."""
+        return self.status == "error" and not self.refused
 
     @property
     def parts(self) -> list[AttemptRecord]:

@@ -79,6 +79,7 @@ def test_a_turn_is_played_on_its_time_line(capturing, view):
 def test_words_are_found(capturing, view):
     seen = view(capturing)
     page = seen.open("/sessions")
+    page.get_by_text("Search in what was said").click()
     region = page.get_by_role("region", name="Search in what was said")
     region.get_by_role("searchbox", name="Words that were said").fill("WEATHER in")
     region.get_by_role("button", name="Search").click()
@@ -103,10 +104,13 @@ def test_a_project_without_capture_says_so(capturing, view):
 def test_without_any_capture_there_is_no_button(demo, view):
     seen = view(demo)
     demo.turn("plain", session="plain-call")
-    for path in ("/sessions/plain-call", "/sessions"):
-        page = seen.open(path)
-        assert page.get_by_role("region", name=WORDS).count() == 0
-        assert page.get_by_role("searchbox", name="Words that were said").count() == 0
+    page = seen.open("/sessions/plain-call")
+    assert page.get_by_role("region", name=WORDS).count() == 0
+    page = seen.open("/sessions")
+    page.get_by_text("Search in what was said").click()
+    page.get_by_role("searchbox", name="Words that were said").fill("weather")
+    page.get_by_role("button", name="Search", exact=True).click()
+    page.get_by_text("Nothing is captured.").wait_for()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -7,6 +7,9 @@ import time
 
 import pytest
 
+from tests.browser.conftest import Site
+from tests.e2e.conftest import starter
+
 pytestmark = pytest.mark.browser
 
 ROWS = "tbody tr[data-id]"
@@ -150,3 +153,34 @@ def test_the_export_holds_the_filtered_rows(used, view):
     failed = used.ask("/api/logs?status=error&limit=1000")
     assert len(lines) == 1 + len(failed)
     assert failed[0]["id"] in lines[1]
+
+
+def test_the_live_page_begins_with_the_last_fifty(used, view):
+    last = used.ask("/api/logs?limit=50")
+    page = view(used).open("/live", "Live")
+    page.locator(ROWS).nth(49).wait_for()
+    assert {row.get_attribute("data-id") for row in page.locator(ROWS).all()} == {one["id"] for one in last}
+
+
+def test_a_gateway_that_is_gone_is_said_on_the_live_page(tmp_path, view):
+    with starter(tmp_path) as start:
+        daemon = start()
+        seen = view(Site(daemon.url), allowed="Failed to load resource")
+        page = seen.open("/live", "Live")
+        page.get_by_text("connected", exact=True).wait_for()
+        daemon.process.kill()
+        page.get_by_role("alert").get_by_text("The gateway does not answer.").wait_for()
+        assert page.get_by_role("status").inner_text() == "the gateway does not answer"
+
+
+def test_fallbacks_are_a_list_by_their_number(used, view):
+    moves = {}
+    for move in used.ask("/api/reliability?period=30d")["fallbacks"]:
+        pair = f"{move['from']} {move['to']}"
+        moves[pair] = moves.get(pair, 0) + move["count"]
+    assert moves
+    page = view(used).open("/reliability?period=30d", "Reliability")
+    rows = page.locator("tr[data-move]").all()
+    shown = [(row.get_attribute("data-move"), int(row.locator("td.num").inner_text().replace(",", ""))) for row in rows]
+    assert dict(shown) == moves
+    assert [count for _, count in shown] == sorted(moves.values(), reverse=True)

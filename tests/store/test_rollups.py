@@ -36,6 +36,8 @@ fields = st.fixed_dictionaries(
         "project": st.sampled_from(["p", "q"]),
         "model_id": st.sampled_from(["a/x", "b/x"]),
         "status": st.sampled_from(["success", "error", "fallback", "cancelled"]),
+        "refused": st.booleans(),
+        "fallback_from": st.sampled_from([None, "a/y"]),
         "cost_nusd": st.none() | st.integers(0, 10**12),
         "ttfb_ms": st.none() | st.floats(0, 1e5),
         "total_latency_ms": st.floats(0, 1e6),
@@ -50,7 +52,9 @@ def test_reports_are_the_sums_of_the_records(batches, project, since_day):
     db = _database()
     everything = []
     for batch in batches:
-        records = [record(f"{len(everything) + n}", **f) for n, f in enumerate(batch)]
+        records = [
+            record(f"{len(everything) + n}", **{**f, "refused": f["refused"] and f["status"] == "error"}) for n, f in enumerate(batch)
+        ]
         write_batch(db, records)
         everything += records
     counted = [
@@ -66,10 +70,12 @@ def test_reports_are_the_sums_of_the_records(batches, project, since_day):
     assert {(row.project, row.model_id): row.requests for row in costs} == _counts(counted)
     totals = rollups.totals(db, since_day, project)
     statuses = [r.status for r in counted]
-    assert (totals.requests, totals.errors, totals.fallbacks, totals.cancelled) == (
+    refused = sum(r.refused for r in counted)
+    assert (totals.requests, totals.errors, totals.refused, totals.fallbacks, totals.cancelled) == (
         len(counted),
-        statuses.count("error"),
-        statuses.count("fallback"),
+        statuses.count("error") - refused,
+        refused,
+        sum(r.status == "fallback" or r.fallback_from is not None for r in counted),
         statuses.count("cancelled"),
     )
     assert (totals.cost_nusd, totals.unpriced) == (sum(r.cost_nusd for r in costs), sum(r.unpriced for r in costs))
@@ -136,7 +142,7 @@ def test_nothing_at_all(db):
     assert rollups.costs(db, None, None) == []
     assert latency.latencies(context(db), None, None) == {}
     assert rollups.totals(db, None, None) == rollups.Totals(
-        requests=0, errors=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0
+        requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0
     )
 
 

@@ -27,7 +27,8 @@ export interface Listener {
 }
 
 export class Feed {
-  state = $state<"off" | "connecting" | "on" | "lost">("off");
+  /** "gone": the gateway does not answer. The browser goes on trying. */
+  state = $state<"off" | "connecting" | "on" | "gone" | "lost">("off");
   /** Events the gateway dropped because this page did not read fast enough. */
   missed = $state(0);
   #source: EventSource | undefined;
@@ -40,7 +41,7 @@ export class Feed {
     const source = (this.#source = new EventSource("/api/live"));
     source.onopen = () => (this.state = "on");
     source.onerror = () => {
-      this.state = source.readyState === EventSource.CLOSED ? "lost" : "connecting";
+      this.state = source.readyState === EventSource.CLOSED ? "lost" : "gone";
       if (this.state === "lost") void askWhetherLoggedIn();
     };
     const on = <T>(name: string, use: ((data: T) => void) | undefined): void =>

@@ -208,6 +208,7 @@ export interface Shapes {
   DayFigures: {
     requests: number;
     errors: number;
+    refused: number;
     fallbacks: number;
     cancelled: number;
     cost: number;
@@ -431,6 +432,7 @@ export interface Shapes {
     providers_configured: number;
     requests_today: number;
     errors_today: number;
+    refused_today: number;
     fallbacks_today: number;
     cancelled_today: number;
     unpriced_today: number;
@@ -452,6 +454,7 @@ export interface Shapes {
     to: number;
     requests: number;
     errors: number;
+    refused: number;
     fallbacks: number;
     cancelled: number;
     unpriced: number;
