@@ -80,7 +80,8 @@ class LoggedAttempt(Schema):
 
 class LogRecord(Schema):
     """`cost_usd` is null where no price is known; `estimated_usd` is what the parts of unknown cost count against the budget.
-    Of the units and of the cost, `wasted_units` and `wasted_usd` reached nobody."""
+    Of the units and of the cost, `wasted_units` and `wasted_usd` reached nobody. `refused`: by a budget or a limit, or because the
+    request was wrong; sums count it apart from errors."""
 
     id: str
     timestamp: UnixSeconds
@@ -104,6 +105,7 @@ class LogRecord(Schema):
     fallback_from: str | None
     attempts: list[LoggedAttempt]
     error_code: str | None
+    refused: bool
     stream: bool
     session_id: str | None
     turn_id: str | None

@@ -282,11 +282,11 @@ async def latency(
 ) -> LatencyPage:  # fmt: skip
     """Return every model's percentiles in a period and in that before, and lines and histograms of up to two models.
 
-    Without `models` it is the one with the most requests.
+    Without `models` it is the one with the most requests. Modalities of one id are apart.
     """
     one_of("metric", metric, reports.TIMES)
     period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
-    by_model = await reports.latency_of(store, period, only)
+    by_model = await reports.latency_of(store, period, only, apart=True)
     most_used = sorted(by_model, key=lambda name: (-by_model[name].request_count, name))[:1]
     chosen = list(dict.fromkeys(models))[:MAX_COMPARED] or most_used
     lines = [
@@ -295,7 +295,7 @@ async def latency(
     ]
     return LatencyPage(
         models=by_model,
-        before=await reports.latency_of(store, period.before, only) if period.before else {},
+        before=await reports.latency_of(store, period.before, only, apart=True) if period.before else {},
         lines=cast("list[reports.TimeSeries]", lines),
         histograms=[await reports.histogram(store, catalog, now, model=name, project=project, **query) for name in chosen],
         ttfb_warning_ms=ttfb_warning_ms,

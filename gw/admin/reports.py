@@ -228,8 +228,10 @@ async def latency(
     return await latency_of(store, read_period(now, **query, allowed=allowed), project_filter(catalog, project))
 
 
-async def latency_of(store: Reader, period: Period, project: str | None) -> dict[str, ModelLatency]:
-    return await store.read_as(_latency_by_model, windows.latencies, period.window, project)
+async def latency_of(store: Reader, period: Period, project: str | None, *, apart: bool = False) -> dict[str, ModelLatency]:
+    """Return times by model id. `apart`: modalities of one id are entries of their own, see `windows.latencies_apart`."""
+    query = windows.latencies_apart if apart else windows.latencies
+    return await store.read_as(_latency_by_model, query, period.window, project)
 
 
 def _latency_by_model(rows: Mapping[str, LatencyRow]) -> dict[str, ModelLatency]:
@@ -258,7 +260,7 @@ async def series(
     store: Reader, catalog: Catalog, now: float, *, metric: str = "requests", by: str = "none", project: str | None = None,
     model: str | None = None, step: str | int | None = None, **query: Any,
 ) -> CountSeries | TimeSeries:  # fmt: skip
-    """Return points over a period. Raises RequestError, UnknownProjectError."""
+    """Return points over a period. Of times, `model` can be a name of `latencies_apart`. Raises RequestError, UnknownProjectError."""
     one_of("metric", metric, METRICS)
     one_of("by", by, SPLITS)
     period = read_period(now, **query, allowed=BOUNDED)
@@ -272,7 +274,9 @@ async def series(
         counted = partial(_count_lines, metric=metric, buckets=buckets)
         lines = await store.read_as(counted, windows.points, period.window, step_s, cast("Metric", metric), **points)
         return CountSeries(**shared, series=lines)
-    timed = partial(_time_lines, metric=cast("TimeMetric", metric), buckets=buckets)
+    if model and (whole := windows.model_of(model)) != model:
+        points |= {"by": "model and modality", "model_id": whole}
+    timed = partial(_time_lines, metric=cast("TimeMetric", metric), buckets=buckets, apart=model if points["by"] != by else None)
     return TimeSeries(
         **shared, series=await store.read_as(timed, windows.latency_points, period.window, step_s, **points)
     )
@@ -291,9 +295,12 @@ def _count_lines(points: list[WindowPoint], metric: str, buckets: range) -> list
     return preencoded(lines)
 
 
-def _time_lines(rows: Mapping[tuple[int, str], LatencyRow], metric: TimeMetric, buckets: range) -> list[TimeLine]:
+def _time_lines(
+    rows: Mapping[tuple[int, str], LatencyRow], metric: TimeMetric, buckets: range, apart: str | None
+) -> list[TimeLine]:
+    """`apart`: only this name, one of a model and a modality."""
     lines: list[TimeLine] = []
-    for name in sorted({name for _, name in rows}):
+    for name in sorted({name for _, name in rows if apart in (None, name)}):
         found = [rows.get((bucket, name)) for bucket in buckets]
         points = [row.quantiles(metric, 0.5, 0.95, 0.99) if row else (0, [None] * 3) for row in found]
         p50, p95, p99 = ([rounded(values[n]) for _, values in points] for n in range(3))
@@ -308,7 +315,8 @@ async def histogram(
     if not model:
         raise RequestError(what="model is needed", param="model")
     period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
-    ttfb, total = await store.read_as(partial(_spreads, model=model), windows.latencies, period.window, only)
+    rows = windows.latencies if windows.model_of(model) == model else windows.latencies_apart
+    ttfb, total = await store.read_as(partial(_spreads, model=model), rows, period.window, only)
     return ModelHistogram(model=model, period=period.name, project=only, ttfb=ttfb, latency=total)
 
 

@@ -14,10 +14,13 @@ import msgspec
 from gw.store.requests import bounded_float
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
-from gw.types.usage import RequestRecord
+from gw.types.usage import AttemptRecord, RequestRecord
 
-SKIPS = ("breaker_open", "busy", "disabled", "missing_ability", "not_configured", "retry_after", "skipped", "unpriced")
-"""Outcomes of candidates that were passed over without a call."""
+_OWN_LIMIT = "own_limit"
+SKIPS = (
+    "breaker_open", "busy", "disabled", "missing_ability", "not_configured", _OWN_LIMIT, "retry_after", "skipped", "unpriced",
+)  # fmt: skip
+"""Outcomes of candidates that were passed over without a call. A rate limit of gw's own says nothing about the provider."""
 
 _ADD = """
 insert into rollup_attempt
@@ -83,7 +86,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         attempts = record.attempts
         for number, attempt in enumerate(attempts, start=1):
             following = attempts[number].model_id if number < len(attempts) else ""
-            key = (utc_hour(at), attempt.provider_id, attempt.model_id, following, attempt.outcome)
+            key = (utc_hour(at), attempt.provider_id, attempt.model_id, following, _outcome(attempt))
             sums = rows.get(key)
             if sums is None:
                 rows[key] = [1, at, attempt.error_code]
@@ -92,6 +95,11 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
                 if at >= sums[1]:  # type: ignore[operator]  # a time
                     sums[1:] = [at, attempt.error_code]
     db.executemany(_ADD, [(*key, *sums) for key, sums in rows.items()])
+
+
+def _outcome(attempt: AttemptRecord) -> str:
+    is_own = attempt.outcome == "rate_limited" and attempt.upstream_status is None
+    return _OWN_LIMIT if is_own else attempt.outcome
 
 
 def health(db: apsw.Connection, since_hour: int, hours: int, until_hour: int | None = None) -> list[Health]:

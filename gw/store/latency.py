@@ -195,6 +195,7 @@ def latencies(context: QueryContext, since_day: int | None, project: str | None)
 
 _NAME: Mapping[str, Callable[[LatencyGroup], str]] = {
     "model": lambda group: group.model_id,
+    "model and modality": lambda group: f"{group.model_id} ({group.modality})",
     "provider": lambda group: group.owner,
     "modality": lambda group: group.modality,
     "none": lambda group: "",

@@ -7,7 +7,7 @@ deleted (`retention_days`), all of that hour counts.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import Any, Literal, get_args
@@ -43,7 +43,10 @@ _COUNTS = {
 }
 Metric = Literal["requests", "errors", "cost"]
 _METRICS: tuple[Metric, ...] = get_args(Metric)
-_BY = {"provider": "provider", "model": "model_id", "project": "project", "modality": "modality", "none": "''"}
+_BY = {
+    "provider": "provider", "model": "model_id", "model and modality": "model_id || ' (' || modality || ')'", "project": "project",
+    "modality": "modality", "none": "''",
+}  # fmt: skip
 
 
 @attrs.frozen
@@ -290,6 +293,18 @@ def latencies(context: QueryContext, window: TimeWindow, project: str | None) ->
     for _, name, row in named:
         rows[name].merge(row)
     return dict(rows)
+
+
+def latencies_apart(context: QueryContext, window: TimeWindow, project: str | None) -> dict[str, LatencyRow]:
+    """Return latency by model id; the modalities of a model that has several are apart, as `<model id> (<modality>)`."""
+    rows = latency_by(context, window, "model and modality", project)
+    modalities = Counter(model_of(name) for name in rows)
+    return {name if modalities[model_of(name)] > 1 else model_of(name): row for name, row in rows.items()}
+
+
+def model_of(name: str) -> str:
+    """Return the model id of a name of `latencies_apart`."""
+    return name.removesuffix(" (stt)").removesuffix(" (llm)").removesuffix(" (tts)")
 
 
 def latency_points(

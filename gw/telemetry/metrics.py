@@ -130,7 +130,8 @@ class Metrics:
             series.add_cost(record.cost_nusd)
         for part in parts:  # each vendor's own
             self._series(record.modality, part.provider_id, part.model_id).add_cost(part.cost_nusd)
-        series.outcomes[record.status] = series.outcomes.get(record.status, 0) + 1
+        outcome = "refused" if record.refused else record.status
+        series.outcomes[outcome] = series.outcomes.get(outcome, 0) + 1
         series.duration.observe_ms(record.total_latency_ms)
         if record.ttfb_ms is not None:
             series.ttfb.observe_ms(record.ttfb_ms)
@@ -204,7 +205,7 @@ class Metrics:
             for (m, p, model), series in self._models.items()
             for status, count in series.outcomes.items()
         ]
-        yield _family("gw_request_outcomes", "counter", "Finished requests by model and status.", outcomes)
+        yield _family("gw_request_outcomes", "counter", "Finished requests by model and status; refused ones apart from errors.", outcomes)
         yield from self._latency_families()
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]

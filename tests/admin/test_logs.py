@@ -67,6 +67,7 @@ async def test_a_log_record_has_every_field(gateway):
             }
         ],
         "error_code": None,
+        "refused": False,
         "stream": True,
         "session_id": "call-7",
         "turn_id": "t1",

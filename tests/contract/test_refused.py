@@ -7,7 +7,9 @@ from pathlib import Path
 import apsw
 import pytest
 import trio
+from prometheus_client.parser import text_string_to_metric_families
 
+from gw.wire import multipart
 from tests.fakes.running import Running, open_running
 
 CONFIG = """
@@ -23,6 +25,7 @@ models:
     slow/echo:
     one/echo:
   tts: [sim/tone]
+  stt: [sim/tone]
 projects:
   spent: {daily_budget: 0.000001, budget_action: block}
   falls: {fallbacks: {llm: [down/gpt, sim/echo]}}
@@ -112,3 +115,43 @@ async def test_the_series_of_errors_has_no_refused_request(running: Running, tmp
     for by in ("none", "project", "model"):
         lines = (await running.get(f"/api/series?metric=errors&period=24h&by={by}")).json["series"]
         assert sum(sum(line["values"]) for line in lines) == sql(tmp_path)["errors"], by
+
+
+async def test_log_and_metrics_say_which_were_refused(running: Running, tmp_path: Path):
+    expected = sql(tmp_path)
+    logged = (await running.get("/v1/logs?limit=50")).json
+    assert sum(record["refused"] for record in logged) == expected["refused"]
+    assert all(record["status"] == "error" for record in logged if record["refused"])
+    text = (await running.get("/v1/metrics")).body.decode()
+    counted: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "gw_request_outcomes_total":
+                counted[sample.labels["status"]] = counted.get(sample.labels["status"], 0) + sample.value
+    assert counted == {"success": 3, "error": 1, "refused": 2, "fallback": 1, "cancelled": 1}
+
+
+async def test_an_own_rate_limit_says_nothing_about_the_provider(running: Running):
+    providers = {one["provider"]: one for one in (await running.get("/api/reliability?period=24h")).json["providers"]}
+    assert (providers["one"]["availability"], providers["one"]["totals"]["ok"], providers["one"]["totals"]["skipped"]) == (1.0, 1, 1)
+    assert providers["down"]["availability"] == 0.0
+
+
+async def test_modalities_of_one_model_are_apart_on_the_latency_page(running: Running):
+    spoken = await running.ask("POST", "/v1/audio/speech", {"model": "sim/tone", "input": "hello there", "response_format": "wav"})
+    head, tail = multipart.encode_form([("model", "sim/tone")], file_name="a.wav", file_content_type="audio/wav", boundary=b"x")
+    fields = {"content_type": "multipart/form-data; boundary=x"}
+    heard = await running.ask("POST", "/v1/audio/transcriptions", head + spoken.body + tail, **fields)
+    assert heard.json["text"] == "hello there"
+    records = (await running.get("/v1/logs?limit=2")).json
+    page = (await running.get("/api/pages/latency?period=24h&model=sim%2Ftone+%28stt%29&other=sim%2Ftone+%28tts%29")).json
+    assert "sim/tone" not in page["models"]
+    for record, line, spread in zip(records, page["lines"], page["histograms"], strict=True):
+        name = f"sim/tone ({record['modality']})"
+        assert page["models"][name]["request_count"] == 1
+        assert page["models"][name]["avg_ttfb_ms"] == pytest.approx(record["ttfb_ms"], rel=0.01)
+        assert (line["model"], sum(line["series"][0]["count"])) == (name, 1)
+        assert (spread["model"], spread["ttfb"]["count"]) == (name, 1)
+        assert spread["ttfb"]["avg_ms"] == pytest.approx(record["ttfb_ms"], rel=0.01)
+    assert page["models"]["sim/echo"]["request_count"] == 4  # one of them refused
+    assert (await running.get("/v1/latency")).json["sim/tone"]["request_count"] == 2

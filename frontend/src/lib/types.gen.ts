@@ -317,6 +317,7 @@ export interface Shapes {
     fallback_from: string | null;
     attempts: Shapes["LoggedAttempt"][];
     error_code: string | null;
+    refused: boolean;
     stream: boolean;
     session_id: string | null;
     turn_id: string | null;
@@ -628,6 +629,7 @@ export interface Shapes {
     fallback_from: string | null;
     attempts: Shapes["LoggedAttempt"][];
     error_code: string | null;
+    refused: boolean;
     stream: boolean;
     session_id: string | null;
     turn_id: string | null;
