@@ -16,7 +16,7 @@ export default defineConfig({
       output: {
         hashCharacters: "hex",
         // The pages share so much that one file of them is smaller than each alone; charts and audio are fetched when needed.
-        codeSplitting: { groups: [{ name: "pages", test: /src\/(pages|components|lib)\/(?!Latency|LineChart|Playground|Snippets|audio)/ }] },
+        codeSplitting: { groups: [{ name: "pages", test: /src\/(pages|components|lib)\/(?!Latency|FirstAudio|LineChart|Playground|Snippets|audio)/ }] },
       },
     },
   },

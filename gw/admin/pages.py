@@ -13,8 +13,9 @@ from typing import Annotated, Any, cast
 import attrs
 from msgspec import Meta
 
-from gw.admin import fallbacks, forecast, keys, listings, reports
+from gw.admin import fallbacks, first_audio_reports, forecast, keys, listings, reports
 from gw.admin.fallbacks import Chain
+from gw.admin.first_audio_reports import FirstAudioReport
 from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
 from gw.admin.models import own_prices
@@ -154,6 +155,7 @@ class LatencyPage(Schema):
 
     models: dict[str, reports.ModelLatency]
     before: dict[str, reports.ModelLatency]
+    first_audio: FirstAudioReport
     lines: list[reports.TimeSeries]
     histograms: list[reports.ModelHistogram]
     ttfb_warning_ms: Ms
@@ -295,6 +297,7 @@ async def latency(
     ]
     return LatencyPage(
         models=by_model,
+        first_audio=await first_audio_reports.report(store, catalog, now, project=project, step=step, **query),
         before=await reports.latency_of(store, period.before, only, apart=True) if period.before else {},
         lines=cast("list[reports.TimeSeries]", lines),
         histograms=[await reports.histogram(store, catalog, now, model=name, project=project, **query) for name in chosen],

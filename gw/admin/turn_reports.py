@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import attrgetter
+from typing import Literal
 
 from gw.admin.downloads import ExportPage, RowExport, checked_format, encoded
 from gw.admin.filtered_lists import (
@@ -43,7 +44,10 @@ class UnknownTurnError(UnknownNameError, code="turn_not_found", kind="turn"):
 
 
 class TurnSummary(Schema):
-    """Times count from the beginning of the turn's first request. `first_audio_ms`: the first synthesized audio."""
+    """Times count from the turn's beginning: the end of the caller's speech, else that of the first request.
+
+    `first_audio_ms`: until the first sound of the answer.
+    """
 
     turn_id: str
     session_id: str | None
@@ -98,8 +102,25 @@ class TurnStage(Schema):
     shared: bool
 
 
+_LEAST_GAP_MS = 0.1  # times are rounded
+
+
+class TurnGap(Schema):
+    """Time before the first sound in which no request of the turn ran, so the app had it.
+
+    `end_of_turn`: after a transcription, when the app waits whether the caller goes on. `app`: anything else that it does.
+    """
+
+    kind: Literal["end_of_turn", "app"]
+    start_ms: Ms
+    duration_ms: Ms
+
+
 class TurnDetail(TurnSummary):
+    """`gaps` and the requests together cover the time until the first sound."""
+
     stages: list[TurnStage]
+    gaps: list[TurnGap]
 
 
 async def page(
@@ -165,7 +186,24 @@ def detail(turn: Turn) -> TurnDetail:
     records = [(_as_record(speech), True) for speech in _speech(turn)] + [(record, False) for record in turn.requests]
     records.sort(key=lambda item: item[0].timestamp)
     stages = [_stage(record, began, shared=shared) for record, shared in records]
-    return from_attributes(TurnDetail, _summary(turn), stages=stages)
+    summary = _summary(turn)
+    until = summary.duration_ms if summary.first_audio_ms is None else summary.first_audio_ms
+    return from_attributes(TurnDetail, summary, stages=stages, gaps=_gaps(stages, until))
+
+
+def _gaps(stages: list[TurnStage], until_ms: float) -> list[TurnGap]:
+    """Return the stretches until then in which no stage ran; `stages` in order of time."""
+    gaps: list[TurnGap] = []
+    end, last = 0.0, ""
+    for stage in stages:
+        if stage.start_ms >= until_ms:
+            break
+        if stage.start_ms > end + _LEAST_GAP_MS:
+            kind: Literal["end_of_turn", "app"] = "end_of_turn" if last == "stt" else "app"
+            gaps.append(TurnGap(kind=kind, start_ms=round(end, 3), duration_ms=round(stage.start_ms - end, 3)))
+        if stage.start_ms + stage.total_ms > end:
+            end, last = stage.start_ms + stage.total_ms, stage.modality
+    return gaps
 
 
 def summaries(turns: list[Turn]) -> list[TurnSummary]:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 import structlog
 
-from gw.store import attempt_rollups, requests, rollups
+from gw.store import attempt_rollups, first_audio, requests, rollups
 from gw.types.usage import RequestRecord
 
 log = structlog.get_logger()
@@ -36,6 +36,7 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
         rollups.add(db, fresh)
         attempt_rollups.add(db, fresh)
         requests.join_turns(db, fresh)
+        first_audio.add(db, fresh)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:

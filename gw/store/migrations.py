@@ -314,9 +314,17 @@ def _refused(db: apsw.Connection) -> None:
         db.execute(_COUNTED_ANEW.format(table=table, seconds=seconds))
 
 
+def _first_audio(db: apsw.Connection) -> None:
+    """Add first audio of turns by hour and day, project and models. Turns until now are not counted: their records may be gone."""
+    columns = "bucket integer not null, project text not null, stack text not null, waits blob not null"
+    for table in ("first_audio_hour", "first_audio_day"):
+        db.execute(f"create table {table} ({columns}, primary key (bucket, project, stack)) strict, without rowid")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
+    _first_audio,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from gw.errors import BudgetExceededError
+from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.usage import BASE_RATE, NANO, RequestRecord
 
@@ -97,6 +98,8 @@ class MetricFacts:
     """Fate of captured pieces → how many."""
     capture_bytes: int = 0
     capture_queue_depth: int = 0
+    first_audio: Mapping[str, Histogram] = attrs.field(factory=dict)
+    """Project → first audio of its turns of the current UTC day."""
 
 
 class Metrics:
@@ -207,6 +210,7 @@ class Metrics:
         ]
         yield _family("gw_request_outcomes", "counter", "Finished requests by model and status; refused ones apart from errors.", outcomes)
         yield from self._latency_families()
+        yield self._first_audio(facts)
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
         yield _family("gw_fallbacks", "counter", text, moves)
@@ -247,6 +251,20 @@ class Metrics:
         yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
         yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
+
+    def _first_audio(self, facts: MetricFacts) -> Metric:
+        from prometheus_client.core import Metric
+
+        text = "From a caller's last word to the first sound of the answer, over the turns of the current UTC day."
+        metric = Metric("gw_first_audio_seconds", text, "summary")
+        for project, waits in facts.first_audio.items():
+            labels = {"project": project}
+            for quantile, value in zip(("0.5", "0.95", "0.99"), waits.quantiles(0.5, 0.95, 0.99), strict=True):
+                if value is not None:
+                    metric.add_sample("gw_first_audio_seconds", {**labels, "quantile": quantile}, value / 1_000)
+            metric.add_sample("gw_first_audio_seconds_count", labels, waits.count)
+            metric.add_sample("gw_first_audio_seconds_sum", labels, waits.sum_ms / 1_000)
+        return metric
 
     def _latency_families(self) -> Iterator[Metric]:
         by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import trio
 from msgspec import UNSET
 
-from gw.admin import forecast, listings, logs, overview, pages, reliability, reports
+from gw.admin import first_audio_reports, forecast, listings, logs, overview, pages, reliability, reports
 from gw.admin.downloads import FORMATS, RowExport
 from gw.admin.fallbacks import RoutePreview, route_preview
 from gw.admin.filtered_lists import NEWEST
@@ -199,6 +199,11 @@ REPORTS = (
     _report(
         "/v1/latency", "latency", "Time to first byte and total time per model id; `{}` without requests.",
         lambda r: reports.latency(*r.records, **r.query), query=(*_PERIOD, PROJECT), answers=_LATENCIES,
+    ),
+    _report(
+        "/v1/first-audio", "first_audio", "From the caller's last word to the first sound of the answer, by turns.",
+        lambda r: first_audio_reports.report(*r.records, **r.query), query=(*_PERIOD, _STEP, PROJECT),
+        answers=(first_audio_reports.FirstAudioReport,), notes="Over time, by the models of the stages, and by project.",
     ),
     _report("/v1/logs", "logs", "Log records, newest first.", log_page, **_LOG_ROUTE),
     Route(

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
 import attrs
 import trio
 
-from gw.admin import listings
+from gw.admin import first_audio_reports, listings
 from gw.admin.config_check import ConfigCheck, check_config
 from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema, from_attributes
 from gw.errors import RequestError
 from gw.gateway import Gateway, HealthProblem
+from gw.telemetry.histogram import Histogram
 from gw.telemetry.metrics import MetricFacts
 from gw.web import static_files
 from gw.web.reply import Reply, json_reply
@@ -84,12 +86,13 @@ def openapi_document(request: Request) -> Reply:
     return Reply(openapi.document_bytes())
 
 
-def metrics(request: Request) -> Reply:
+async def metrics(request: Request) -> Reply:
     gateway = request.gateway
-    return Reply(gateway.metrics.render(_metric_facts(gateway)), b"text/plain; version=0.0.4; charset=utf-8")
+    waits = await first_audio_reports.of_today(gateway.store, gateway.clock.now())
+    return Reply(gateway.metrics.render(_metric_facts(gateway, waits)), b"text/plain; version=0.0.4; charset=utf-8")
 
 
-def _metric_facts(gateway: Gateway) -> MetricFacts:
+def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> MetricFacts:
     catalog, captures = gateway.current.catalog, gateway.captures
     gates = gateway.limits.view(trio.current_time())
     broken = {name for name, gate in gates.items() if gate.breaker == "open"}
@@ -110,6 +113,7 @@ def _metric_facts(gateway: Gateway) -> MetricFacts:
         capture_pieces={} if captures is None else attrs.asdict(captures.counters),
         capture_bytes=0 if captures is None else captures.bytes,
         capture_queue_depth=0 if captures is None else captures.depth,
+        first_audio=first_audio,
     )
 
 

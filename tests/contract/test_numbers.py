@@ -413,6 +413,8 @@ async def test_a_turn_as_a_waterfall(setup, mock_clock):
     times = [(stage["modality"], stage["start_ms"], stage["ttfb_ms"], stage["total_ms"]) for stage in report["stages"]]
     assert times == [("stt", 0.0, ms(150), ms(150)), ("llm", ms(200), ms(150), ms(150)), ("tts", ms(350), ms(90), ms(90))]
     assert (report["first_audio_ms"], report["duration_ms"]) == (ms(440), ms(440))
+    assert report["gaps"] == [{"kind": "end_of_turn", "start_ms": ms(150), "duration_ms": ms(50)}]
+    assert sum(gap["duration_ms"] for gap in report["gaps"]) + sum(total for *_, total in times) == ms(440)
     [bar] = report["stages"][1]["attempts"]
     assert (bar["start_ms"], bar["wait_ms"], bar["stream_ms"], bar["outcome"]) == (ms(200), ms(150), 0.0, "ok")
 

@@ -9,6 +9,8 @@ from gw.store import migrations
 from gw.store.sqlite import open_writer
 from tests.fakes.records import NOON
 
+VERSION = 13
+"""The version that counts them anew."""
 COLUMNS = "id, timestamp, project, modality, model_id, provider, requested_model, status, total_latency_ms, pricing_source, usage_source"
 UNITS = (
     "input_tokens, cached_input_tokens, cache_write_tokens, output_tokens, input_audio_tokens, output_audio_tokens, audio_seconds, "
@@ -23,7 +25,9 @@ def db(tmp_path):
     connection = open_writer(tmp_path / "gw.db")
     for name in ("requests", "rollup_hour", "rollup_day"):
         connection.execute(f"alter table {name} drop column refused")
-    connection.pragma("user_version", migrations.VERSION - 1)
+    for name in ("first_audio_hour", "first_audio_day"):
+        connection.execute(f"drop table {name}")
+    connection.pragma("user_version", VERSION - 1)
     yield connection
     connection.close()
 
@@ -54,7 +58,7 @@ def test_they_are_counted_anew(db):
     insert(db, 6, "fallback", fallback_from="b/x")
     insert(db, 7, "cancelled", fallback_from="b/x")
     insert(db, 8, "cancelled")
-    assert migrations.migrate(db) == 1
+    assert migrations.migrate(db) == migrations.VERSION - VERSION + 1
     assert db.execute("select group_concat(id, ' ') from requests where refused").get == "2 3"
     for table in ("rollup_hour", "rollup_day"):
         assert db.execute(f"select requests, errors, refused, fallbacks, cancelled from {table}").get == (8, 2, 2, 2, 2)

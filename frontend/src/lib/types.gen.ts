@@ -163,6 +163,7 @@ export interface Shapes {
     errors: number[];
     cost: number[];
     ttfb_p50: (number | null)[];
+    first_audio_p50: (number | null)[];
   };
   CreateKey: {
     name?: string | null;
@@ -241,6 +242,32 @@ export interface Shapes {
     reason: string;
     count: number;
   };
+  FirstAudio: {
+    count: number;
+    p50: number | null;
+    p95: number | null;
+    p99: number | null;
+  };
+  FirstAudioCourse: {
+    grain: "day" | "hour" | "minute" | "second";
+    step_s: number;
+    times: number[];
+    count: number[];
+    p50: (number | null)[];
+    p95: (number | null)[];
+    p99: (number | null)[];
+  };
+  FirstAudioReport: {
+    period: "15m" | "1h" | "24h" | "30d" | "7d" | "all" | "custom" | "month" | "today" | "week";
+    from: number | null;
+    to: number;
+    project: string | null;
+    all: Shapes["FirstAudio"];
+    before: Shapes["FirstAudio"];
+    by_stack: { [key: string]: Shapes["FirstAudio"] };
+    by_project: { [key: string]: Shapes["FirstAudio"] };
+    course: Shapes["FirstAudioCourse"];
+  };
   Forecast: {
     month: string;
     days: number;
@@ -286,6 +313,7 @@ export interface Shapes {
   LatencyPage: {
     models: { [key: string]: Shapes["ModelLatency"] };
     before: { [key: string]: Shapes["ModelLatency"] };
+    first_audio: Shapes["FirstAudioReport"];
     lines: Shapes["TimeSeries"][];
     histograms: Shapes["ModelHistogram"][];
     ttfb_warning_ms: number;
@@ -463,6 +491,7 @@ export interface Shapes {
     wasted: number;
     ttfb: Shapes["Quantiles"];
     ttfb_by_modality: { [key: string]: Shapes["Quantiles"] };
+    first_audio: Shapes["FirstAudio"];
   };
   PlaygroundPage: {
     auth_on: boolean;
@@ -754,6 +783,12 @@ export interface Shapes {
     requests: number;
     models: { [key: string]: string };
     stages: Shapes["TurnStage"][];
+    gaps: Shapes["TurnGap"][];
+  };
+  TurnGap: {
+    kind: "app" | "end_of_turn";
+    start_ms: number;
+    duration_ms: number;
   };
   TurnStage: {
     request_id: string;

@@ -1,0 +1,164 @@
+"""First audio: the wait from a caller's last word to the first sound of the answer, once for each turn.
+
+It is a quantity of a turn, not of a request: the turn begins with the end of the caller's speech (`HeardSpeech.ended_at`), or
+with its first request where no live transcription is known. A turn counts when its first request of speech is committed, in
+the transaction that inserts it, in the UTC hour and day in which the turn began. Requests of the turn that are committed later
+begin later, so they do not change it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+import apsw
+import msgspec
+
+from gw.store.requests import heard_speech
+from gw.store.windows import HOUR_S, Buckets, Rows, TimeWindow, pieces
+from gw.telemetry.histogram import Histogram
+from gw.types.usage import RequestRecord
+
+WaitsBy = Literal["none", "project", "stack"]
+_TABLES: Mapping[str, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
+_SECONDS = {"hour": HOUR_S, "day": 24 * HOUR_S}
+_TURN = """
+select id, timestamp, modality, model_id, ttfb_ms, heard from requests indexed by requests_turn_id
+where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit 1000"""
+_TURNS = """
+select distinct turn_id, session_id, project from requests indexed by requests_time
+where timestamp >= :since and timestamp < :until and turn_id is not null and modality = 'tts' and ttfb_ms is not null
+  and (:project is null or project = :project)"""
+_TIMES = """
+select min(timestamp, coalesce(heard_at, timestamp)), sound from (
+  select min(timestamp) as timestamp, min(case when modality = 'tts' then timestamp + ttfb_ms / 1000.0 end) as sound,
+         min((select min(json_extract(value, '$.ended_at')) from json_each(heard))) as heard_at
+  from requests indexed by requests_time
+  where timestamp >= :since and timestamp < :until and turn_id is not null and (:project is null or project = :project)
+  group by turn_id, session_id, project)
+where sound is not null"""
+_LONG_S = 60.0
+"""Longest time between a turn's beginning and its first sound, for nearly all turns: requests so much around are read."""
+
+
+class TurnWait(msgspec.Struct, frozen=True):
+    """First audio of one turn. `stack`: the models of its stages, as `stt / llm / tts`, those there are."""
+
+    began: float
+    """Unix seconds."""
+    project: str
+    stack: str
+    wait_ms: float
+
+
+def of_turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: str) -> TurnWait | None:
+    """Return a turn's first audio, None for a turn without sound."""
+    found, _ = _read(db, turn_id, session_id, project, frozenset())
+    return found
+
+
+def _read(
+    db: apsw.Connection, turn_id: str, session_id: str | None, project: str, fresh: frozenset[str]
+) -> tuple[TurnWait | None, bool]:
+    """Return a turn's first audio, and whether a request that is not among `fresh` ones had sound before."""
+    began, sound, counted = float("inf"), float("inf"), False
+    models: dict[str, str] = {}
+    for record_id, timestamp, modality, model_id, ttfb_ms, heard in db.execute(_TURN, (turn_id, session_id, project)):
+        began = min(began, timestamp)
+        for speech in heard_speech(heard):
+            began = min(began, speech.ended_at)
+            models.setdefault("stt", speech.model_id)
+        if modality != "tts" or ttfb_ms is not None:
+            models.setdefault(modality, model_id)
+        if modality == "tts" and ttfb_ms is not None:
+            sound = min(sound, timestamp + ttfb_ms / 1_000)
+            counted = counted or record_id not in fresh
+    if sound == float("inf"):
+        return None, counted
+    stack = " / ".join(models[stage] for stage in ("stt", "llm", "tts") if stage in models)
+    return TurnWait(began, project, stack, round(max(0.0, sound - began) * 1_000, 3)), counted
+
+
+def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Count the turns whose first sound is among newly inserted records. Within the caller's transaction."""
+    fresh = [record for record in records if record.modality == "tts" and record.ttfb_ms is not None and record.turn_id is not None]
+    if not fresh:
+        return
+    ids = frozenset(record.id for record in fresh)
+    waits: defaultdict[tuple[str, int, str, str], list[float]] = defaultdict(list)
+    for turn_id, session_id, project in dict.fromkeys((r.turn_id, r.session_id, r.project) for r in fresh):
+        assert turn_id is not None
+        found, counted = _read(db, turn_id, session_id, project, ids)
+        if found is not None and not counted:
+            for grain, seconds in _SECONDS.items():
+                waits[grain, int(found.began // seconds), project, found.stack].append(found.wait_ms)
+    for (grain, bucket, project, stack), values in waits.items():
+        key, histogram = (bucket, project, stack), Histogram(values)
+        for (stored,) in db.execute(f"select waits from {_TABLES[grain]} where bucket = ? and project = ? and stack = ?", key):
+            histogram.merge_encoded([stored])
+        db.execute(f"insert or replace into {_TABLES[grain]} values (?, ?, ?, ?)", (*key, histogram.encode()))
+
+
+# ---- reading
+
+
+def by_name(db: apsw.Connection, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
+    """Return the first audio of the turns that began in a window, by project or stack, or together under ""."""
+    rows: defaultdict[str, Histogram] = defaultdict(Histogram)
+    for _, name, histogram in _counted(db, pieces(db, window), by, project):
+        rows[name].merge(histogram)
+    return dict(rows)
+
+
+def by_step(db: apsw.Connection, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
+    """Return the first audio by steps of `step_s` seconds, counted from 1970. Steps below an hour are made of records."""
+    if step_s >= HOUR_S:
+        chosen = pieces(db, window, "day" if step_s >= 24 * HOUR_S else "hour")
+    else:
+        return _times(db, window.since or 0.0, float("inf") if window.until is None else window.until, step_s, project)
+    rows: defaultdict[int, Histogram] = defaultdict(Histogram)
+    for began, _, histogram in _counted(db, chosen, "none", project):
+        rows[int(began // step_s)].merge(histogram)
+    return dict(rows)
+
+
+def _times(db: apsw.Connection, since: float, until: float, step_s: int, project: str | None) -> dict[int, Histogram]:
+    """Return the first audio by steps from records alone, in one statement: there are thousands of turns in a day."""
+    waits: defaultdict[int, list[float]] = defaultdict(list)
+    bindings = {"since": since - _LONG_S, "until": until + _LONG_S, "project": project}
+    for began, sound in db.execute(_TIMES, bindings):
+        if since <= began < until:
+            waits[int(began // step_s)].append(max(0.0, sound - began) * 1_000)
+    return {bucket: Histogram(values) for bucket, values in waits.items()}
+
+
+def _counted(
+    db: apsw.Connection, chosen: Iterable[Buckets | Rows], by: WaitsBy, project: str | None
+) -> Iterator[tuple[float, str, Histogram]]:
+    """Yield the time of each entry in Unix seconds, its name and its waits."""
+    for piece in chosen:
+        if isinstance(piece, Rows):
+            for one in _in_records(db, piece, project):
+                yield one.began, _name(by, one.project, one.stack), Histogram([one.wait_ms])
+            continue
+        first, last = -(2**62) if piece.first is None else piece.first, 2**62 if piece.last is None else piece.last
+        sql = f"select bucket, project, stack, waits from {_TABLES[piece.grain]} where bucket between ? and ?"
+        for bucket, owner, stack, waits in db.execute(sql, (first, last)):
+            if project in (None, owner):
+                histogram = Histogram()
+                histogram.merge_encoded([waits])
+                yield bucket * _SECONDS[piece.grain], _name(by, owner, stack), histogram
+
+
+def _name(by: WaitsBy, project: str, stack: str) -> str:
+    return project if by == "project" else stack if by == "stack" else ""
+
+
+def _in_records(db: apsw.Connection, piece: Rows, project: str | None) -> Iterator[TurnWait]:
+    """Yield the turns that began in a stretch of time, from their records."""
+    bindings = {"since": piece.since, "until": piece.until + _LONG_S, "project": project}
+    for turn_id, session_id, owner in list(db.execute(_TURNS, bindings)):
+        found = of_turn(db, turn_id, session_id, owner)
+        if found is not None and piece.since <= found.began < piece.until:
+            yield found
