@@ -79,17 +79,22 @@ def run(
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
-    sys.setswitchinterval(_SWITCH_S)
+    tune_interpreter()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold every key that is in use; engines inherit it
-    gc.freeze()  # modules and settings live as long as the process: no need to examine them again
-    gc.set_threshold(_YOUNG_OBJECTS)
-    gc.enable()
     lines = LogLines(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process runs
     redactor = setup_logging(stream=lines)
     redactor.learn(_secrets(settings))
     descriptors = _allow_streams(settings.serve.max_in_flight)
     trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines)
     return 0
+
+
+def tune_interpreter() -> None:
+    """Set how often threads take turns and when garbage is collected, for the whole process."""
+    sys.setswitchinterval(_SWITCH_S)
+    gc.freeze()  # modules and settings live as long as the process: no need to examine them again
+    gc.set_threshold(_YOUNG_OBJECTS)
+    gc.enable()
 
 
 def _allow_streams(max_in_flight: int) -> int:
