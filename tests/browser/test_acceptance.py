@@ -29,7 +29,8 @@ STAGES = (("stt", "deepgram/stt-small"), ("llm", "openai/llm-small"), ("tts", "c
 ROWS, DAYS = times(66_000, 1_000_000), times(2, 30)
 PROJECTS = 50
 CALLS, TURNS = 12, 4
-DRAWN_MS = 500
+DRAWN_MS = times(2_000, 500)
+"""By day two browsers and their gateways share the machine's cores; at night there is one."""
 SLOW_S = 90.0
 """More than the made-up conversations take, whose steps are as far apart as any requests."""
 LOCAL = ("whisper", "ollama", "kokoro")
