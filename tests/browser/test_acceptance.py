@@ -165,9 +165,10 @@ def test_which_model_is_slow(large, view):
     page.get_by_role("link", name="Latency", exact=True).click()  # 1
     page.locator("main h1", has_text="Latency").wait_for()
     seen.settle()
-    page.get_by_role("button", name="p95").first.click()  # 2
-    page.locator("th[aria-sort=descending]").wait_for()
-    slowest = page.locator("table.data tbody tr").first.locator(".mono").first.inner_text()
+    models = page.get_by_role("region", name="Models")
+    models.get_by_role("button", name="p95").first.click()  # 2
+    models.locator("th[aria-sort=descending]").wait_for()
+    slowest = models.locator("tbody tr").first.locator(".mono").first.inner_text()
     measured = large.ask("/v1/latency?period=24h")
     assert slowest == max(measured, key=lambda name: measured[name]["ttfb_percentiles"]["p95"] or 0)
 

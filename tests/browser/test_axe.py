@@ -113,7 +113,7 @@ def test_no_violation_in_what_opens(hostile, view, axe, theme):
     page.get_by_role("option", name="All projects").wait_for()
     _clean(seen, axe)
     seen.open("/latency")
-    page.get_by_role("button", name="Table", exact=True).click()
+    page.get_by_role("region", name="Over time").get_by_role("button", name="Table", exact=True).click()
     _clean(seen, axe)
 
 

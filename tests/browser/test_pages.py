@@ -102,7 +102,7 @@ def test_turns_and_their_waterfall(used, view):
     page.locator("main h1", has_text="Turn").wait_for()
     seen.settle()
     answer = used.ask("/api/turns/turn-2")
-    assert page.locator(".fall ol > li").count() == answer["requests"] == 3
+    assert page.locator(".fall ol > li:not(.app)").count() == answer["requests"] == 3
     assert [stage["modality"] for stage in answer["stages"]] == ["stt", "llm", "tts"]
     page.locator(".fall a").first.click()
     drawer = page.get_by_role("dialog", name=f"Request {answer['stages'][0]['request_id']}")
@@ -152,11 +152,17 @@ def test_latency(used, view):
     seen = view(used)
     page = seen.open("/latency?model=sim/tone&other=sim/echo")
     answer = used.ask("/v1/latency")
-    row = page.locator("tr", has_text="sim/echo")
+    row = page.get_by_role("region", name="Models").locator("tr", has_text="sim/echo")
     assert row.locator("td").nth(1).inner_text() == str(answer["sim/echo"]["request_count"])
-    assert page.locator("canvas").count() == 1
+    waits = used.ask("/v1/first-audio")
+    first = page.get_by_role("region", name="First audio")
+    [stack] = waits["by_stack"]
+    assert first.locator(f'tr[data-group="{stack}"] td').nth(1).inner_text() == str(waits["by_stack"][stack]["count"])
+    assert f"{waits['all']['count']} turns" in first.inner_text()
+    lines = page.get_by_role("region", name="Over time")
+    assert (first.locator("canvas").count(), lines.locator("canvas").count()) == (1, 1)
     assert "sim/echo p95" in (page.get_by_role("img", name="Time to first byte of").get_attribute("aria-label") or "")
-    page.get_by_role("button", name="Table", exact=True).click()
+    lines.get_by_role("button", name="Table", exact=True).click()
     assert page.get_by_role("columnheader", name="sim/tone p50").count() == 1
     page.get_by_role("button", name="Total", exact=True).click()
     page.wait_for_url("**metric=latency**")
