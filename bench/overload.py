@@ -1,6 +1,6 @@
 """What is left of the service when callers ask for several times as much as it can do.
 
-    python bench/overload.py [--seconds 20] [--times 4] [--write docs/performance.md]
+    python bench/overload.py [--seconds 20] [--times 4] [--awake] [--write docs/performance.md]
 
 Needs Linux, gcc and two cores; the gateway has core 0, load and fake provider have core 1. Ten projects with a key each. The capacity
 is `serve.max_in_flight` ÷ the provider's latency (100 ÷ 0.4 s, which is far below what a core can answer). Measured are: the
@@ -23,7 +23,7 @@ import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from run import CACHED, build, cpu_s, free_port, pinned, stolen_s, wait_until_it_answers
+from run import CACHED, build, cpu_s, free_port, pinned, stay_awake, stolen_s, wait_until_it_answers
 
 PROJECTS = 10
 PLACES = 100
@@ -137,8 +137,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--times", type=float, default=4)
+    parser.add_argument("--awake", action="store_true", help="keep the cores from sleeping (needs root)")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
+    if options.awake:
+        stay_awake()
     stolen = stolen_s(0)
     with tempfile.TemporaryDirectory(prefix="gw-overload-") as folder:
         bench = Bench(Path(folder))
@@ -148,7 +151,8 @@ def main() -> int:
             bench.stop()
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     taken = f"the host took {stolen_s(0) - stolen:.1f} s of the core"
-    text = f"Measured {datetime.date.today()} on {machine}; {options.seconds:g} s each; {taken}.\n\n"
+    awake = ", cores awake" if options.awake else ""
+    text = f"Measured {datetime.date.today()} on {machine}; {options.seconds:g} s each{awake}; {taken}.\n\n"
     text += "| figure | value | target |\n|---|---|---|\n"
     text += "\n".join(f"| {figure} | {value}{'' if met else ' (missed)'} | {target} |" for figure, value, target, met in rows)
     print(text)

@@ -36,7 +36,7 @@ class ServerLimits:
     """Seconds on trio's clock, and counts."""
 
     head_s: float = 10.0
-    """For a request head, from its first byte; on a new connection from the accept."""
+    """For a request head, from its first byte. A new connection without a byte is closed a little earlier, from the accept on."""
     body_idle_s: float = 30.0
     """Without one byte of a request body the app waits for."""
     body_rate: float = 100.0

@@ -13,6 +13,7 @@ the app is cancelled at once (scope extension "gw.cancels").
 
 from __future__ import annotations
 
+import random
 import traceback
 import uuid
 from collections.abc import Awaitable, Callable
@@ -62,6 +63,9 @@ log = structlog.get_logger("gw.web")
 
 
 _LAST_REQUEST_S = 1.0  # for the request of a client that connected in the moment in which the drain began
+_FIRST_HEAD_LEAST = 0.8
+"""Share of `head_s` after which the first unused connections are closed: thousands that were opened in one moment, and all close in
+one, keep everybody else waiting for half a second."""
 _WAIT_AT_LEAST = 64  # requests that may wait for a place where the limit is small
 _LOOK_S = 0.05  # between two looks at the turns of WebSockets, while the gateway drains
 
@@ -265,7 +269,7 @@ class _RequestLoop:
         drain.idle[cancel_scope] = trio.current_time() + self._server.limits.idle_s
         try:
             if self._first:  # a timer for this wait alone: once per connection, and shorter
-                with trio.move_on_after(self._server.limits.head_s):
+                with trio.move_on_after(self._server.limits.head_s * random.uniform(_FIRST_HEAD_LEAST, 1)):
                     await connection.wait()
             else:
                 while not connection.buffer and not connection.left:
