@@ -1,9 +1,10 @@
 """Cost of capturing text: chats through the relay of one process, of a project that captures everything and of two that capture nothing.
 
-    python bench/capture.py [--requests 12000]
+    python bench/capture.py [--requests 24000]
 
-The three take turns in blocks, in an order that changes, so that whatever else the machine does meets them alike. Reported are the
-median time to the first event, and the processor time of the event loop's thread for a request, each as the difference to `off`.
+The three take turns in blocks, in an order that changes. Reported are the time to the first event and the processor time of the event
+loop's thread for a request: of each block the median and the mean, and of the differences to the block of `off` in the same round the
+median, so that what changes slowly on the machine is in neither.
 `control` captures nothing either: its difference is what the measurement itself is wrong by. The writer's thread is not in the
 processor time, but its hold on the interpreter is in both.
 """
@@ -15,6 +16,7 @@ import statistics
 import tempfile
 import time
 from functools import partial
+from operator import sub, truediv
 from pathlib import Path
 
 import attrs
@@ -52,30 +54,29 @@ async def run(requests: int, pause_s: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = parse(CONFIG, file="gw.yaml", env={"GW_SECRET": "a secret for the bench"}, data_dir=Path(folder))
         async with open_gateway(attrs.evolve(settings, secret_folder=Path(folder))) as gateway:
-            first_s: dict[str, list[float]] = {name: [] for name in PROJECTS}
-            cpu_s: dict[str, list[float]] = {name: [] for name in PROJECTS}
-            for number in range(requests // BLOCK):
+            first_us: dict[str, list[float]] = {name: [] for name in PROJECTS}
+            cpu_us: dict[str, list[float]] = {name: [] for name in PROJECTS}
+            for number in range(requests // BLOCK // len(PROJECTS) * len(PROJECTS)):
                 project = PROJECTS[(number + number // len(PROJECTS)) % len(PROJECTS)]
-                before = time.thread_time()
+                before, times = time.thread_time(), []
                 for _ in range(BLOCK):
-                    first_s[project].append(await chat(gateway, project))
+                    times.append(await chat(gateway, project))
                     await trio.sleep(pause_s)
-                cpu_s[project].append((time.thread_time() - before) / BLOCK)
+                cpu_us[project].append((time.thread_time() - before) / BLOCK * 1e6)
+                first_us[project].append(statistics.median(times) * 1e6)
             assert gateway.captures is not None
             await gateway.captures.flush()
             print(attrs.asdict(gateway.captures.counters))
-            first = {name: statistics.median(values) * 1e6 for name, values in first_s.items()}
-            cpu = {name: statistics.median(values) * 1e6 for name, values in cpu_s.items()}
             for name in PROJECTS:
-                print(
-                    f"{name:8} first event p50 {first[name]:8.1f} us ({first[name] - first['off']:+6.1f} us)   "
-                    f"event loop {cpu[name]:8.1f} us a request ({cpu[name] / cpu['off'] - 1:+6.1%})"
-                )
+                first, cpu = statistics.median(first_us[name]), statistics.median(cpu_us[name])
+                added = statistics.median(map(sub, first_us[name], first_us["off"]))
+                share = statistics.median(map(truediv, cpu_us[name], cpu_us["off"])) - 1
+                print(f"{name:8} first event {first:7.1f} us ({added:+6.1f} us)   event loop {cpu:7.1f} us a request ({share:+6.1%})")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=12_000)
+    parser.add_argument("--requests", type=int, default=24_000)
     parser.add_argument("--pause-ms", type=float, default=1.0, help="between two requests")
     arguments = parser.parse_args()
     tune_interpreter()

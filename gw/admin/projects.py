@@ -39,6 +39,8 @@ class CaptureBody(Body):
     keep_days: Annotated[int, Meta(ge=1, le=3_650)] = 14
     names: tuple[str, ...] = ()
     """Words that are replaced before anything is kept, beside card numbers, phone numbers and mail addresses."""
+    presidio: Annotated[str, Meta(max_length=200)] = ""
+    """Name or folder of the spaCy model with which Presidio replaces names and places too. It needs gw[presidio]."""
 
 
 class CreateProject(Body):
@@ -211,7 +213,10 @@ def _checked_capture(secret: Secret, value: CaptureBody | None, param: str) -> C
     names = tuple(checked_text(name, f"{param}.names", longest=64) for name in value.names)
     if len(names) > _MOST_NAMES:
         raise RequestError(what=f"{param}.names may have at most {_MOST_NAMES} entries", param=param)
-    capture = Capture(text=value.text, audio=value.audio, share=value.share, keep_days=value.keep_days, names=names)
+    presidio = checked_text(value.presidio, f"{param}.presidio", longest=200) if value.presidio else ""
+    capture = Capture(
+        text=value.text, audio=value.audio, share=value.share, keep_days=value.keep_days, names=names, presidio=presidio
+    )
     if (missing := missing_for(capture, secret)) is not None:
         raise RequestError(what=": ".join(missing), param=param)
     return capture

@@ -20,13 +20,14 @@ DAY_S = 86_400
 
 def _members(
     tags: tuple[str, ...], capture: str | None, capture_share: float | None, capture_days: int | None,
-    capture_names: tuple[str, ...], **fields: Any,
+    capture_names: tuple[str, ...], capture_presidio: str | None, **fields: Any,
 ) -> dict[str, object]:  # fmt: skip
     """Return the named options as members. An empty tag alone takes all tags away."""
     members = named(**fields, tags=[tag for tag in tags if tag] if tags else None)
-    details = named(share=capture_share, keep_days=capture_days, names=list(capture_names) or None)
+    details = named(share=capture_share, keep_days=capture_days, names=list(capture_names) or None, presidio=capture_presidio)
     if capture is None and details:
-        raise click.UsageError("--capture-share, --capture-days and --capture-name need --capture, which says what to keep")
+        options = "--capture-share, --capture-days, --capture-name and --capture-presidio"
+        raise click.UsageError(f"{options} need --capture, which says what to keep")
     if capture is not None:
         kinds = dict.fromkeys(capture.split("+"), True) if capture != "off" else {}
         members["capture"] = {**kinds, **details} if kinds else None
@@ -46,6 +47,7 @@ OPTIONS = (
     click.option("--capture-share", type=click.FloatRange(0, 1), help="Share of sessions that are kept.  [default: 0.05]"),
     click.option("--capture-days", type=click.IntRange(1, 3_650), help="Days for which it is kept.  [default: 14]"),
     click.option("--capture-name", "capture_names", multiple=True, help="Word to replace; may be given several times."),
+    click.option("--capture-presidio", metavar="MODEL", help="spaCy model with which Presidio replaces names and places too."),
 )
 COLUMNS: Columns = {
     "project": "id", "name": "name", "requests_today": "requests_today",

@@ -10,6 +10,7 @@ from gw.types.entities import Capture
 from gw.types.secret import Secret
 
 AUDIO_EXTRA = "capture"
+PRESIDIO_EXTRA, PRESIDIO_MODULE = "presidio", "presidio_analyzer"
 
 
 def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | None:
@@ -23,6 +24,8 @@ def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | No
         return "capture needs GW_SECRET, with which everything captured is encrypted", "set it to a long random text, and keep that"
     if capture.audio and find_spec("av") is None:
         return "capture.audio needs a codec that is not installed", f"pip install 'gw[{AUDIO_EXTRA}]'"
+    if capture.presidio and find_spec(PRESIDIO_MODULE) is None:
+        return "capture.presidio needs Presidio, which is not installed", f"pip install 'gw[{PRESIDIO_EXTRA}]'"
     return None
 
 

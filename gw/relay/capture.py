@@ -135,7 +135,8 @@ class RequestCapture:
 
     def _hand_over(self, kind: PieceKind, part: int, size: int, make: Callable[[], bytes]) -> None:
         expires_at = self._at + self._settings.keep_days * DAY_S
-        piece = Piece(self._request_id, self._project, self._at, expires_at, kind, part, size, make)
+        presidio = self._settings.presidio if kind == "text" else ""
+        piece = Piece(self._request_id, self._project, self._at, expires_at, kind, part, size, make, presidio)
         if self._sink.put(piece):
             self._put += 1
         else:

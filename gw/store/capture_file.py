@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import apsw
 import structlog
 
+from gw.engines.presidio import PresidioFailed
 from gw.errors import StoreUnavailable
 from gw.store.sqlite import make_private, translated
 from gw.types.captured import CapturedPiece, CaptureSummary, Piece, PieceKind
@@ -83,12 +84,14 @@ class CaptureFile:
     def close(self) -> None:
         self._db.close()
 
-    def add(self, pieces: Sequence[Piece], cipher: ContentCipher) -> int:
+    def add(self, pieces: Sequence[Piece], cipher: ContentCipher, content_of: Callable[[Piece], bytes]) -> int:
         """Store pieces in one transaction and return how many. One whose content cannot be made is left out, and logged."""
         rows: list[tuple[Any, ...]] = []
         for piece in pieces:
             try:
-                content = piece.make()
+                content = content_of(piece)
+            except PresidioFailed:
+                continue  # it may be so for every piece, so it is logged once, as trouble
             except Exception as error:
                 # Whatever a caller has sent must not keep other requests from being stored. No text of the error: it may quote.
                 _log.error("capture_failed", request_id=piece.request_id, kind=piece.kind, error=type(error).__name__)

@@ -21,6 +21,7 @@ import structlog
 import trio
 
 from gw.errors import GwError
+from gw.store.capture_content import Contents
 from gw.store.capture_file import CaptureFile, capture_path
 from gw.telemetry.clock import Clock
 from gw.types.captured import CapturedPiece, CaptureSummary, Piece, PieceKind
@@ -65,6 +66,7 @@ class CaptureStore:
         self._key = key
         self._keep_s = keep_s
         self._file: CaptureFile | None = None
+        self._contents = Contents()
         self._cipher: ContentCipher | None = None
         self._queue: deque[Piece] = deque()
         self._queued_bytes = 0
@@ -108,9 +110,13 @@ class CaptureStore:
                 await self.flush()
             if self._queue:
                 _log.warning("capture_left_out", pieces=len(self._queue))
-            if self._file is not None:
-                with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(self._file.close, limiter=self._limiter)
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self._close, limiter=self._limiter)
+
+    def _close(self) -> None:
+        self._contents.close()
+        if self._file is not None:
+            self._file.close()
 
     async def flush(self) -> None:
         """Store everything that was put so far."""
@@ -123,12 +129,13 @@ class CaptureStore:
     async def _store(self, batch: list[Piece]) -> None:
         try:
             cipher = await self._opened_cipher()
-            stored, evicted = await self._in_thread(partial(_add, batch=batch, cipher=cipher, max_bytes=self.max_bytes))
+            add = partial(_add, batch=batch, cipher=cipher, content_of=self._contents.of, max_bytes=self.max_bytes)
+            stored, evicted = await self._in_thread(add)
         except GwError as error:
             self.counters.failed += len(batch)
             self._note_trouble(error.message)
             return
-        self.trouble = ""
+        self._note_trouble(self._contents.trouble)
         self.counters.stored += stored
         self.counters.failed += len(batch) - stored
         self.counters.evicted += evicted
@@ -144,7 +151,7 @@ class CaptureStore:
             self._note_trouble(error.message)
 
     def _note_trouble(self, why: str) -> None:
-        if why != self.trouble:
+        if why and why != self.trouble:
             _log.error("capture_not_written", why=why)
         self.trouble = why
 
@@ -202,5 +209,7 @@ class CaptureStore:
         return await self._in_thread(CaptureFile.summary)
 
 
-def _add(file: CaptureFile, *, batch: list[Piece], cipher: ContentCipher, max_bytes: int) -> tuple[int, int]:
-    return file.add(batch, cipher), file.evict(max_bytes)
+def _add(
+    file: CaptureFile, *, batch: list[Piece], cipher: ContentCipher, content_of: Callable[[Piece], bytes], max_bytes: int
+) -> tuple[int, int]:
+    return file.add(batch, cipher, content_of), file.evict(max_bytes)

@@ -46,6 +46,8 @@ class Piece(msgspec.Struct, frozen=True, eq=False):
     """Bytes in memory, about."""
     make: Callable[[], bytes]
     """Returns the content in clear, personal data replaced. Called in the thread of the store's writer."""
+    presidio: str = ""
+    """The spaCy model with which Presidio examines the texts of the content before it is stored; "" = it does not."""
 
 
 class CapturedPiece(msgspec.Struct, frozen=True):

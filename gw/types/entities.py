@@ -32,6 +32,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     share: Annotated[float, msgspec.Meta(ge=0, le=1), "share of sessions of which something is kept"] = 0.05
     keep_days: Annotated[int, msgspec.Meta(ge=1, le=3_650), "then it is deleted"] = 14
     names: Annotated[tuple[str, ...], "words that are replaced before anything is kept"] = ()
+    presidio: Annotated[str, "spaCy model with which Presidio replaces names and places too (needs gw[presidio])"] = ""
 
     @property
     def on(self) -> bool:

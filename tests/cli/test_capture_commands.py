@@ -47,7 +47,7 @@ def test_a_project_is_given_capture(run, chatted):
     added = run("projects", "add", "late", "--capture", "text", "--capture-days", "3", "--capture-name", "Ada")
     assert added.exit_code == 0, added.output
     capture = json.loads(run("projects", "show", "late", "--json").stdout)["capture"]
-    assert capture == {"text": True, "audio": False, "share": 0.05, "keep_days": 3, "names": ["Ada"]}
+    assert capture == {"text": True, "audio": False, "share": 0.05, "keep_days": 3, "names": ["Ada"], "presidio": ""}
     assert "text, share 0.05, 3 days" in run("projects", "show", "late").stdout
     assert run("projects", "set", "late", "--capture", "off").exit_code == 0
     assert json.loads(run("projects", "show", "late", "--json").stdout)["capture"] is None

@@ -135,7 +135,7 @@ async def test_a_project_is_given_capture_over_the_api(running: Running):
     made = await running.ask("POST", "/v1/projects", {"project_id": "late", "capture": {"text": True, "share": 1}})
     assert made.status == 200, made.body
     entry = (await running.get("/v1/projects/late")).json
-    assert entry["capture"] == {"text": True, "audio": False, "share": 1.0, "keep_days": 14, "names": []}
+    assert entry["capture"] == {"text": True, "audio": False, "share": 1.0, "keep_days": 14, "names": [], "presidio": ""}
     await chat(running, "hello", project="late", session="s9")
     assert len(await captured(running, "s9")) == 1
     assert (await running.ask("PATCH", "/v1/projects/late", {"capture": None})).status == 200

@@ -107,16 +107,19 @@ def starter(folder: Path) -> Iterator[Start]:
         running.append(daemon)
         return daemon
 
-    yield start
+    try:
+        yield start
+    finally:
+        for daemon in running:
+            if daemon.process.poll() is None:
+                daemon.process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    daemon.process.wait(5)
+            if daemon.process.poll() is None:
+                daemon.process.kill()
+                daemon.process.wait()
+            daemon.reader.join()
     for daemon in running:
-        if daemon.process.poll() is None:
-            daemon.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                daemon.process.wait(5)
-        if daemon.process.poll() is None:
-            daemon.process.kill()
-            daemon.process.wait()
-        daemon.reader.join()
         assert "Traceback" not in daemon.text(), daemon.text()
 
 

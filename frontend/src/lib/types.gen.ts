@@ -42,6 +42,7 @@ export interface Shapes {
     share?: number;
     keep_days?: number;
     names?: string[];
+    presidio?: string;
   };
   CaptureBody: {
     text?: boolean;
@@ -49,6 +50,7 @@ export interface Shapes {
     share?: number;
     keep_days?: number;
     names?: string[];
+    presidio?: string;
   };
   CaptureFound: {
     request_id: string;
