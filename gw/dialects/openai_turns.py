@@ -29,13 +29,14 @@ from typing import Protocol
 
 import attrs
 import trio
+from msgspec.structs import replace
 
 from gw.dialects.websocket import WebSocketSession
 from gw.policy.end_of_turn import silence_s
 from gw.relay.listening import ListeningSession
 from gw.relay.session_times import TimeMap, shifted
 from gw.types.ids import Caller
-from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
+from gw.types.stt import Final, Interim, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd, Word
 from gw.wire.openai_realtime_conversation import RealtimeSession
 from gw.wire.openai_realtime_items import user_item
 from gw.wire.openai_realtime_server import COMMIT_EMPTY, TRANSCRIPTION, EventRefused
@@ -89,6 +90,22 @@ class CommittedTurn:
         self.texts.append(final.text)
         self.limit.deadline = min(self.limit.deadline, trio.current_time() + MORE_S)
         return final.end_s >= self.speech_until_s - CLOSE_S
+
+
+def said_since(final: Final, at_s: float) -> Final | None:
+    """Return the words of a transcript whose middle is after `at_s` (s): vendors' times are a little early or late.
+
+    Words without times count as spread evenly over the audio.
+    """
+    if final.start_s >= at_s:
+        return final
+    texts = final.text.split()
+    step_s = (final.end_s - final.start_s) / max(1, len(texts))
+    spread = (Word(text=text, start_s=final.start_s + n * step_s, end_s=final.start_s + (n + 1) * step_s) for n, text in enumerate(texts))
+    words = tuple(word for word in final.words or spread if (word.start_s + word.end_s) / 2 >= at_s)
+    if not words:
+        return None
+    return replace(final, text=" ".join(word.text for word in words), start_s=max(at_s, words[0].start_s), words=words, raw=None)
 
 
 class UserTurns:
@@ -224,14 +241,14 @@ class UserTurns:
     async def _final(self, final: Final) -> None:
         for turn in self._committed:
             if final.start_s < turn.until_s:
-                if turn.add(final):
+                part = said_since(final, self._cleared_s) if turn.start_s >= self._cleared_s else final
+                if part is not None and turn.add(part):
                     await self._transcribed(turn)
                 return
-        if final.start_s < self._cleared_s:  # of audio that the client has cleared, as far as its words tell
-            words = [word for word in final.words if word.start_s >= self._cleared_s]
-            if not words:
-                return
-            final = Final(text=" ".join(word.text for word in words), start_s=words[0].start_s, end_s=final.end_s)
+        kept = said_since(final, self._cleared_s)
+        if kept is None:
+            return
+        final = kept
         await self._speech(final.start_s)
         await self._delta(final.text)
         self._finals.append(final)

@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl
 import pytest
 import trio
 
+from gw.dialects.openai_turns import said_since
+from gw.types.stt import Final, Word
 from tests.contract.talkers import speech
 from tests.fakes.conversing import CONFIG, open_conversation
 from tests.fakes.hosting import hosted
@@ -116,14 +118,49 @@ async def test_cleared_audio_is_in_no_turn(talk, autojump_clock):
         assert (await client.until(COMPLETED))["transcript"] == "hello"
 
 
+async def test_words_of_cleared_audio_that_come_after_the_next_commit_are_in_no_turn(talk, autojump_clock):
+    async with talk(config=EARS) as (client, plane):
+        plane.net.hosts["ears.test", 80] = hosted(FakeDeepgram(api_key="key", answer_after_s=1.0))
+        await _configure(client, MANUAL)
+        await client.append(speech(["never mind"], 24_000, pause_s=0))
+        await client.send("input_audio_buffer.clear")
+        await client.until("input_audio_buffer.cleared")
+        await client.append(speech(["hello there"], 24_000, pause_s=0))
+        await client.send("input_audio_buffer.commit")
+        assert (await client.until(COMPLETED))["transcript"] == "hello there"
+
+
+async def test_words_of_a_turn_that_was_committed_before_audio_is_cleared_are_kept(talk, autojump_clock):
+    async with talk(config=EARS) as (client, plane):
+        plane.net.hosts["ears.test", 80] = hosted(FakeDeepgram(api_key="key", answer_after_s=1.0))
+        await _configure(client, MANUAL)
+        await client.append(speech(["hello there"], 24_000, pause_s=0))
+        await client.send("input_audio_buffer.commit")
+        await client.append(speech(["never mind"], 24_000, pause_s=0))
+        await client.send("input_audio_buffer.clear")
+        assert (await client.until(COMPLETED))["transcript"] == "hello there"
+
+
+@pytest.mark.parametrize("times", [True, False])
+def test_a_transcript_is_cut_at_a_time_by_its_words_or_spread_evenly(times):
+    words = ("never", "mind", "hello", "there")
+    final = Final(
+        text="never mind hello there", start_s=1.0, end_s=3.0,
+        words=tuple(Word(text=word, start_s=1 + n / 2, end_s=1.4 + n / 2) for n, word in enumerate(words)) if times else (),
+    )  # fmt: skip
+    assert said_since(final, 0.5) is final
+    assert (said_since(final, 2.0).text, said_since(final, 2.0).start_s) == ("hello there", 2.0)
+    assert said_since(final, 3.0) is None
+
+
 async def test_of_speech_that_is_cleared_in_the_middle_the_words_after_it_count(talk, autojump_clock):
     mind = FakeOpenAI()
     async with talk(mind=mind) as (client, _):
         pcm = speech(["forget about this"], 24_000, pause_s=0)
-        await client.append(pcm[: len(pcm) // 2])
+        await client.append(pcm[: len(pcm) * 3 // 5])
         await client.send("input_audio_buffer.clear")
         await client.until("input_audio_buffer.cleared")
-        await client.append(pcm[len(pcm) // 2 :])
+        await client.append(pcm[len(pcm) * 3 // 5 :])
         await client.until("response.done")
     assert questions(mind) == ["this"]
 
