@@ -127,7 +127,8 @@ def import_(ctx: click.Context, files: tuple[Path, ...]) -> None:
 
     FILES are logs of gw, which have the records that a full disk kept out of the database (usage_record_dropped,
     usage_record_unwritable), or files of the journal, also those that end with .bad. A record that is in the database
-    already is left out, so a file may be imported again. No gateway may run on the database.
+    already is left out, so a file may be imported again; one of which the database has only that it was interrupted takes
+    its place. No gateway may run on the database.
     """
     from gw.store.salvage import records_in
 

@@ -30,6 +30,10 @@ attempts = attempts + excluded.attempts,
 last_error = case when excluded.last_at >= last_at then excluded.last_error else last_error end,
 last_at = max(last_at, excluded.last_at)"""
 
+_SUBTRACT = """
+update rollup_attempt set attempts = attempts - ?
+where bucket = ? and provider = ? and model_id = ? and next_model_id = ? and outcome = ?"""
+
 _SKIPS = str(SKIPS)
 _OUTCOMES = {
     "ok": "= 'ok'", "rate_limited": "= 'rate_limited'", "skipped": f"in {_SKIPS}", "cancelled": "= 'cancelled'",
@@ -80,6 +84,17 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     """Add the attempts of newly inserted records. Within the caller's transaction."""
+    db.executemany(_ADD, [(*key, *sums) for key, sums in _counted(records).items()])
+
+
+def subtract(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Take the attempts of deleted records out of the counts. Within the caller's transaction."""
+    db.executemany(_SUBTRACT, [(sums[0], *key) for key, sums in _counted(records).items()])
+    db.execute("delete from rollup_attempt where attempts = 0")
+
+
+def _counted(records: Iterable[RequestRecord]) -> dict[tuple[int, str, str, str, str], list[object]]:
+    """Return count, latest time and its error for each hour, provider, model, following model and outcome."""
     rows: dict[tuple[int, str, str, str, str], list[object]] = {}
     for record in records:
         at = bounded_float(record.timestamp)
@@ -94,7 +109,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
                 sums[0] += 1  # type: ignore[operator]  # a count
                 if at >= sums[1]:  # type: ignore[operator]  # a time
                     sums[1:] = [at, attempt.error_code]
-    db.executemany(_ADD, [(*key, *sums) for key, sums in rows.items()])
+    return rows
 
 
 def _outcome(attempt: AttemptRecord) -> str:

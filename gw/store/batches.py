@@ -26,12 +26,17 @@ def log_safely(level: Callable[..., object], event: str, **fields: object) -> No
         level(event, **fields)
 
 
-def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
-    """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing."""
+def write_batch(db: apsw.Connection, records: Sequence[RequestRecord], *, ends_interrupted: bool = False) -> int:
+    """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing.
+
+    With `ends_interrupted`, a record takes the place of the one that a replay made up when it knew of no end.
+    """
     if not records:
         return 0
     db.execute("begin immediate")
     try:
+        if ends_interrupted:
+            _take_back(db, requests.take_interrupted(db, [record.id for record in records if record.error_code != "interrupted"]))
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
         attempt_rollups.add(db, fresh)
@@ -43,6 +48,12 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord]) -> int:
             db.execute("rollback")
         raise
     return len(fresh)
+
+
+def _take_back(db: apsw.Connection, records: Sequence[RequestRecord]) -> None:
+    if records:
+        rollups.subtract(db, records)
+        attempt_rollups.subtract(db, records)
 
 
 def write_possible(

@@ -16,7 +16,8 @@ import apsw
 import attrs
 import msgspec
 
-from gw.store.rollups import TABLES, Grain, RollupVersions
+from gw.store.rollup_versions import RollupVersions
+from gw.store.rollups import TABLES, Grain
 from gw.telemetry.histogram import Histogram
 
 CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go first

@@ -18,7 +18,8 @@ from gw.policy.hedge import HedgeSpend
 from gw.store import queries, requests, rollups
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.report_process import ProcessGone, ReportProcess
-from gw.store.rollups import RollupVersions, Spend
+from gw.store.rollup_versions import RollupVersions
+from gw.store.rollups import Spend
 from gw.store.sqlite import ReaderPool
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord

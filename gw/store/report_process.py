@@ -32,7 +32,7 @@ from gw.engines.environment import child_environment
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.store.latency import QueryContext
 from gw.store.reporter import FAULTS, LENGTH, QueryJob, QueryResult, ReporterReady, framed, widen
-from gw.store.rollups import RollupVersions
+from gw.store.rollup_versions import RollupVersions
 
 T = TypeVar("T")
 log = structlog.get_logger()

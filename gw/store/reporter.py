@@ -33,7 +33,7 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.chunked_body import Encoded
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.queries import NoSuchRecord
-from gw.store.rollups import RollupVersions
+from gw.store.rollup_versions import RollupVersions
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
 from gw.telemetry.clock import SystemClock
 

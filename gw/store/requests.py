@@ -277,6 +277,17 @@ def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:
     return None
 
 
+def take_interrupted(db: apsw.Connection, ids: Iterable[str]) -> list[RequestRecord]:
+    """Delete those of the records that a replay made up for requests without an end; return them. Within the caller's transaction."""
+    taken = [
+        record_of(row)
+        for record_id in ids
+        for row in db.execute(f"{SELECT} where id = ? and error_code = 'interrupted'", (record_id,))
+    ]
+    db.executemany("delete from requests where id = ?", [(record.id,) for record in taken])
+    return taken
+
+
 def prune(db: apsw.Connection, *, before: float, limit: int) -> int:
     """Delete at most `limit` records older than `before` (Unix seconds), the oldest first; returns how many."""
     db.execute(_PRUNE, {"before": before, "limit": limit})

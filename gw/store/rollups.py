@@ -114,6 +114,10 @@ on conflict ({", ".join(_KEYS)}) do update set
 {", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)}, ttfb = excluded.ttfb, latency = excluded.latency"""
     for table in TABLES.values()
 }
+_DELETE_EMPTY: Mapping[Grain, str] = {
+    grain: f"delete from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)} and {' and '.join(f'{name} = 0' for name in _SUMS)}"
+    for grain, table in TABLES.items()
+}
 _SPAN = """
 with span(bucket) as (
   select bucket from (select max(:since, (select min(bucket) from {table})) as bucket) where bucket <= :until
@@ -259,6 +263,24 @@ class _Sums:
 
 def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
+    hours = _by_hour(records)
+    days = _by_day(hours)  # before `_upsert` adds what is stored already
+    _upsert(db, "hour", hours)
+    _upsert(db, "day", days)
+
+
+def subtract(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+    """Take deleted records without times (interrupted ones have none) out of the rollups. Within the caller's transaction."""
+    hours = _by_hour(records)
+    grains: tuple[tuple[Grain, dict[_Key, _Sums]], ...] = (("hour", hours), ("day", _by_day(hours)))
+    for grain, groups in grains:
+        for group in groups.values():
+            group.sums = [-value for value in group.sums]
+        _upsert(db, grain, groups)
+        db.executemany(_DELETE_EMPTY[grain], groups)
+
+
+def _by_hour(records: Iterable[RequestRecord]) -> dict[_Key, _Sums]:
     hours: dict[_Key, _Sums] = {}
     for record in records:
         hour = utc_hour(bounded_float(record.timestamp))
@@ -271,52 +293,25 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         group.add_times(record)
         for provider, model_id, values in _split(parts) if parts else ():
             hours.setdefault((hour, record.project, provider, model_id, record.modality), _Sums()).add(values)
+    for group in hours.values():
+        group.fill_histograms()
+    return hours
+
+
+def _by_day(hours: Mapping[_Key, _Sums]) -> dict[_Key, _Sums]:
     days: dict[_Key, _Sums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
-        group.fill_histograms()
         days.setdefault((hour // 24, project, provider, model_id, modality), _Sums()).merge(group)
-    _upsert(db, TABLES["hour"], hours)
-    _upsert(db, TABLES["day"], days)
+    return days
 
 
-def _upsert(db: apsw.Connection, table: str, groups: Mapping[_Key, _Sums]) -> None:
+def _upsert(db: apsw.Connection, grain: Grain, groups: Mapping[_Key, _Sums]) -> None:
+    table = TABLES[grain]
     for key, group in groups.items():
         for ttfb, latency in db.execute(_FIND[table], key):
             group.ttfb.merge_encoded([ttfb])
             group.latency.merge_encoded([latency])
         db.execute(_ADD[table], (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
-
-
-_REMEMBERED = 200
-"""Hours (and days); when there are more, all are forgotten, and every bucket counts as changed just now."""
-
-
-class RollupVersions:
-    """Versions of the buckets, so that sums of hours that did not change need not be made again.
-
-    The writer notes each commit; a report takes the version before it reads. So it never takes old rows for new ones; at
-    worst it reads once too often.
-    """
-
-    def __init__(self) -> None:
-        self._commits = 0
-        self._forgotten_at = 0
-        self._versions: dict[Grain, dict[int, int]] = {"hour": {}, "day": {}}
-
-    def note(self, records: Iterable[RequestRecord]) -> None:
-        """Note that `records` were committed."""
-        self._commits += 1
-        for hour in {utc_hour(bounded_float(record.timestamp)) for record in records}:
-            self._versions["hour"][hour] = self._commits
-            self._versions["day"][hour // 24] = self._commits
-        for versions in self._versions.values():
-            if len(versions) > _REMEMBERED:
-                versions.clear()
-                self._forgotten_at = self._commits
-
-    def version(self, grain: Grain, bucket: int) -> int:
-        """Return a number that changes when something is added to the bucket."""
-        return self._versions[grain].get(bucket, self._forgotten_at)
 
 
 # ---- reading

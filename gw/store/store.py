@@ -169,6 +169,8 @@ class Store(Reader):
     async def load(self, records: Iterable[RequestRecord]) -> int:
         """Add records from elsewhere, except those with a known id; return how many were new.
 
+        A known record that a replay has ended as `interrupted`, because it knew no better, is replaced and counts as new.
+
         One transaction, so all or nothing; records that finish meanwhile wait in the journal. `records` is consumed in
         another thread. Raises DatabaseLocked, StoreUnavailable.
         """

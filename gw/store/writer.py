@@ -33,7 +33,7 @@ from gw.store import entity_rows, requests
 from gw.store.batches import log_safely, log_unwritable, write_batch, write_possible
 from gw.store.journal import Journal, Segment, read_records
 from gw.store.retention import Retention
-from gw.store.rollups import RollupVersions
+from gw.store.rollup_versions import RollupVersions
 from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, translated
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
@@ -155,7 +155,7 @@ class Writer:
             self._flushing -= 1
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
-        """Insert records that were never in the journal, in one transaction; return how many were new.
+        """Insert records that were never in the journal, in one transaction; return how many were new or replaced a made-up end.
 
         `records` is consumed in the writer's thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
         """
@@ -164,7 +164,7 @@ class Writer:
             batch = list(records)
             with translated(self._path):
                 self._file.check()
-                return write_batch(self._db, batch), batch
+                return write_batch(self._db, batch, ends_interrupted=True), batch
 
         new, batch = await self._in_thread(insert)
         self.versions.note(batch)

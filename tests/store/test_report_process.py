@@ -16,7 +16,7 @@ from gw.store.record_reader import Query, RecordReader, query_as, unconverted
 from gw.store.report_process import LONGEST, WAITING, ReportProcess
 from gw.store.reporter import QueryJob, framed
 from gw.store.requests import LogFilter
-from gw.store.rollups import _REMEMBERED, RollupVersions
+from gw.store.rollup_versions import _REMEMBERED, RollupVersions
 from gw.store.store import open_store
 from tests.fakes import stored
 from tests.fakes.records import DAY, NOON, HandClock, record
