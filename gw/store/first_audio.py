@@ -4,6 +4,9 @@ It is a quantity of a turn, not of a request: the turn begins with the end of th
 with its first request where no live transcription is known. A turn counts when its first request of speech is committed, in
 the transaction that inserts it, in the UTC hour and day in which the turn began. Requests of the turn that are committed later
 begin later, so they do not change it.
+
+A bucket has a row for each project and stack of models, and sums of them: for each project, for each stack, and for all. Projects and
+stacks can be many, so a report of a month would else merge a hundred thousand rows.
 """
 
 from __future__ import annotations
@@ -16,13 +19,16 @@ import apsw
 import msgspec
 
 from gw.store.requests import heard_speech
+from gw.store.rollups import SPAN, Grain
 from gw.store.windows import HOUR_S, Buckets, Rows, TimeWindow, pieces
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
 WaitsBy = Literal["none", "project", "stack"]
-_TABLES: Mapping[str, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
-_SECONDS = {"hour": HOUR_S, "day": 24 * HOUR_S}
+_TABLES: Mapping[Grain, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
+_SECONDS: Mapping[Grain, int] = {"hour": HOUR_S, "day": 24 * HOUR_S}
+ALL = ""
+"""Project or stack of a row that is the sum of the others."""
 _TURN = """
 select id, timestamp, modality, model_id, ttfb_ms, heard from requests indexed by requests_turn_id
 where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit 1000"""
@@ -38,6 +44,19 @@ select min(timestamp, coalesce(heard_at, timestamp)), sound from (
   where timestamp >= :since and timestamp < :until and turn_id is not null and (:project is null or project = :project)
   group by turn_id, session_id, project)
 where sound is not null"""
+_EXACT = {
+    grain: f"""{SPAN.format(table=table)}
+select r.bucket, r.project, r.stack, r.waits from span
+cross join {table} r on r.bucket = span.bucket and r.project = :project and r.stack = :stack"""
+    for grain, table in _TABLES.items()
+}
+_BY_PROJECT, _BY_STACK = (
+    {
+        grain: f"select bucket, project, stack, waits from {table} where bucket between :since and :until and {which}"
+        for grain, table in _TABLES.items()
+    }
+    for which in (f"project <> '{ALL}' and stack = '{ALL}'", f"project = :project and stack <> '{ALL}'")
+)
 _LONG_S = 60.0
 """Longest time between a turn's beginning and its first sound, for nearly all turns: requests so much around are read."""
 
@@ -86,18 +105,25 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     if not fresh:
         return
     ids = frozenset(record.id for record in fresh)
-    waits: defaultdict[tuple[str, int, str, str], list[float]] = defaultdict(list)
+    waits: defaultdict[tuple[Grain, int, str, str], list[float]] = defaultdict(list)
     for turn_id, session_id, project in dict.fromkeys((r.turn_id, r.session_id, r.project) for r in fresh):
         assert turn_id is not None
         found, counted = _read(db, turn_id, session_id, project, ids)
         if found is not None and not counted:
             for grain, seconds in _SECONDS.items():
-                waits[grain, int(found.began // seconds), project, found.stack].append(found.wait_ms)
+                for owner, stack in ((project, found.stack), (project, ALL), (ALL, found.stack), (ALL, ALL)):
+                    waits[grain, int(found.began // seconds), owner, stack].append(found.wait_ms)
     for (grain, bucket, project, stack), values in waits.items():
         key, histogram = (bucket, project, stack), Histogram(values)
         for (stored,) in db.execute(f"select waits from {_TABLES[grain]} where bucket = ? and project = ? and stack = ?", key):
             histogram.merge_encoded([stored])
         db.execute(f"insert or replace into {_TABLES[grain]} values (?, ?, ?, ?)", (*key, histogram.encode()))
+
+
+def merged(stored: Iterable[bytes]) -> Histogram:
+    histogram = Histogram()
+    histogram.merge_encoded(stored)
+    return histogram
 
 
 # ---- reading
@@ -142,13 +168,16 @@ def _counted(
             for one in _in_records(db, piece, project):
                 yield one.began, _name(by, one.project, one.stack), Histogram([one.wait_ms])
             continue
-        first, last = -(2**62) if piece.first is None else piece.first, 2**62 if piece.last is None else piece.last
-        sql = f"select bucket, project, stack, waits from {_TABLES[piece.grain]} where bucket between ? and ?"
-        for bucket, owner, stack, waits in db.execute(sql, (first, last)):
-            if project in (None, owner):
-                histogram = Histogram()
-                histogram.merge_encoded([waits])
-                yield bucket * _SECONDS[piece.grain], _name(by, owner, stack), histogram
+        since, until = -(2**62) if piece.first is None else piece.first, 2**62 if piece.last is None else piece.last
+        if by == "stack":
+            sql = _BY_STACK
+        elif by == "project" and project is None:
+            sql = _BY_PROJECT
+        else:
+            sql = _EXACT
+        bindings = {"since": since, "until": until, "project": project or ALL, "stack": ALL}
+        for bucket, owner, stack, waits in db.execute(sql[piece.grain], bindings):
+            yield bucket * _SECONDS[piece.grain], _name(by, owner, stack), merged([waits])
 
 
 def _name(by: WaitsBy, project: str, stack: str) -> str:

@@ -6,6 +6,7 @@ step, and the next run continues from there.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 import apsw
@@ -321,10 +322,20 @@ def _first_audio(db: apsw.Connection) -> None:
         db.execute(f"create table {table} ({columns}, primary key (bucket, project, stack)) strict, without rowid")
 
 
+def _first_audio_sums(db: apsw.Connection) -> None:
+    """Add sums to first audio: over the models ('' as stack), over the projects ('' as project), and over both."""
+    for table in ("first_audio_hour", "first_audio_day"):
+        sums: defaultdict[tuple[int, str, str], Histogram] = defaultdict(Histogram)
+        for bucket, project, stack, waits in db.execute(f"select bucket, project, stack, waits from {table}"):
+            for key in ((bucket, project, ""), (bucket, "", stack), (bucket, "", "")):
+                sums[key].merge_encoded([waits])
+        db.executemany(f"insert into {table} values (?, ?, ?, ?)", ((*key, waits.encode()) for key, waits in sums.items()))
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
-    _first_audio,
+    _first_audio, _first_audio_sums,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -118,7 +118,7 @@ _DELETE_EMPTY: Mapping[Grain, str] = {
     grain: f"delete from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)} and {' and '.join(f'{name} = 0' for name in _SUMS)}"
     for grain, table in TABLES.items()
 }
-_SPAN = """
+SPAN = """
 with span(bucket) as (
   select bucket from (select max(:since, (select min(bucket) from {table})) as bucket) where bucket <= :until
   union all select bucket + 1 from span where bucket < min(:until, (select max(bucket) from {table})))
@@ -131,7 +131,7 @@ _FROM_OF_PROJECT = "from span cross join {table} r on r.bucket = span.bucket and
 def _range_sql(select: str, table: str, clauses: str = "") -> tuple[str, str]:
     """Return the statement for all projects, and that for one."""
     everything = f"{select} {_FROM.format(table=table)} {clauses}"
-    one = f"{_SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {clauses}"
+    one = f"{SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {clauses}"
     return everything, one
 
 
