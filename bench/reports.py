@@ -52,6 +52,8 @@ def reports() -> dict[str, str]:
     }  # fmt: skip
     paths |= {f"/v1/costs, {p}": f"/v1/costs?period={p}" for p in ("15m", "1h", "24h", "7d", "30d")}
     paths |= {f"/api/overview, {p}": f"/api/overview?period={p}" for p in ("1h", "24h", "30d")}
+    paths |= {f"/v1/first-audio, {p}": f"/v1/first-audio?period={p}" for p in ("24h", "7d", "30d")}
+    paths |= {f"/api/pages/latency, {p}": f"/api/pages/latency?period={p}" for p in ("24h", "30d")}
     paths |= {
         "/api/series, cost, 24h by model": "/api/series?metric=cost&period=24h&by=model",
         "/api/series, ttfb, 1h, each 10 s": "/api/series?metric=ttfb&period=1h",

@@ -6,6 +6,7 @@ or a database that somebody must mend first, 4 access, 5 a check failed, 130 Ctr
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import signal
@@ -96,7 +97,11 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        gc.disable()  # collections while hundreds of modules load find nothing
+        try:
+            command: click.Command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        finally:
+            gc.enable()
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
