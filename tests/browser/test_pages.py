@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -365,3 +366,15 @@ def test_the_table_of_costs_is_sorted_by_what_it_shows(used, view):
     numbers = [int(text) for text in counts if text.isdigit()]
     assert len(numbers) > 2
     assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("path", ["/", "/costs", "/settings"])
+def test_what_stands_side_by_side_begins_at_one_height(used, view, path):
+    """A row of a grid is known by its left edges: they grow until the next row begins."""
+    page = view(used).open(path)
+    boxes = page.locator(".grid").evaluate_all(
+        "grids => grids.map(grid => [...grid.children].map(one => one.getBoundingClientRect()).map(box => [box.left, box.top]))"
+    )
+    pairs = [(one, other) for grid in boxes for one, other in pairwise(grid) if other[0] > one[0]]
+    assert pairs
+    assert [pair for pair in pairs if abs(pair[0][1] - pair[1][1]) > 1] == []
