@@ -8,7 +8,7 @@ import apsw
 import msgspec
 import structlog
 
-from gw.store.sqlite import struct_of
+from gw.store.sqlite import content, struct_of
 from gw.types.entities import AuditEntry, Name, Stored, name_of
 
 _PUT = """
@@ -100,7 +100,7 @@ def entities(db: apsw.Connection) -> list[Stored]:
     stored: list[Stored] = []
     for kind, entity_id, body in db.execute("select kind, id, body from managed order by kind, id"):
         try:
-            stored.append(_decode(body))
+            stored.append(_decode(content(body)))
         except msgspec.DecodeError:
             _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
     return stored
@@ -129,4 +129,4 @@ def audit_page(
     """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page; times in Unix seconds."""
     filters = {"entity_type": entity_type, "entity_id": entity_id, "action": action, "since": since, "until": until}
     rows = db.execute(_AUDIT_PAGE, filters | {"before": before, "limit": limit})
-    return [struct_of(AuditEntry, (*row[:4], msgspec.json.decode(row[4]), *row[5:])) for row in rows]
+    return [struct_of(AuditEntry, (*row[:4], msgspec.json.decode(content(row[4])), *row[5:])) for row in rows]

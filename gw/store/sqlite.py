@@ -109,6 +109,13 @@ def translated(path: Path) -> Iterator[None]:
         raise StoreUnavailable(what=describe(error, path)) from error
 
 
+def content(value: object) -> bytes | str:
+    """Return what a column without nulls and numbers holds. Raises CorruptError for another type: its page is damaged."""
+    if isinstance(value, (bytes, str)):
+        return value
+    raise apsw.CorruptError(f"a row cannot be read: {type(value).__name__} where there is always text")
+
+
 def struct_of(kind: type[S], row: Sequence[Any]) -> S:
     """Make a struct from a row whose columns are in the order of its fields."""
     return kind(**dict(zip(kind.__struct_fields__, row, strict=True)))
