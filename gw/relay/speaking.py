@@ -99,6 +99,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if self._received_s:
             self._playback.send(self._received_s, trio.current_time())
             self._received_s = 0.0
+            self.attempts[-1].progress.listen()
         events = await super().receive()
         for event in events:
             if isinstance(event, AudioChunk):

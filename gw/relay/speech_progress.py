@@ -105,16 +105,24 @@ class SpeechProgress:
         self.flushed_s = 0.0
         self.audio_s = 0.0  # audio of this provider that was passed on to the caller
         self._pauses: Pauses | None = None
+        self._unheard: list[bytes] = []
         self.measured = True
         """False for audio whose length cannot be read."""
 
     def hear(self, data: bytes, fmt: AudioFormat) -> None:
-        """Listen to audio for its pauses, where nothing else tells how far the text is spoken."""
+        """Keep audio that `listen` is to examine, where nothing else tells how far the text is spoken."""
         if self._words or (self._pauses is None and self.pace.is_known):
             return
         if self._pauses is None:
             self._pauses = Pauses(fmt)
-        self._pauses.feed(data)
+        self._unheard.append(data)
+
+    def listen(self) -> None:
+        """Find the pauses in the audio that has come: called when it has been passed on, because 100 ms take 60 µs."""
+        if self._unheard and self._pauses is not None:
+            for data in self._unheard:
+                self._pauses.feed(data)
+            self._unheard.clear()
 
     def word(self, word: str, end_s: float) -> None:
         """Note a word that the provider reports, if the text has it."""
@@ -144,6 +152,7 @@ class SpeechProgress:
         self.flushed_until = self.next_flush()
         self.flushed_s = self.audio_s
         self._pauses = None
+        self._unheard.clear()
         self._points.append((self.audio_s, self.flushed_until))
 
     def has_words_after(self, offset: int) -> bool:
@@ -252,6 +261,7 @@ class SpeechProgress:
         if self.pace.is_known:
             return self._after_letters((speech_s - LEAD_IN_S) * self.pace.per_s)
         if self._pauses is not None and self._pauses.hears:
+            self.listen()
             text = self._text.text[self.flushed_until :]
             if (letters := speech_pauses.letters_spoken(text, *self._pauses.all(), self.pace.per_s)) is not None:
                 return self._after_letters(letters + _ROUNDING)

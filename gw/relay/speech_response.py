@@ -144,6 +144,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         """Return the next events. Raise GwError when a provider has failed and no other can go on."""
         while True:
             part = self._part
+            part.progress.listen()
             try:
                 events = await self._next_events()
                 ended = part.counter.add(events, part.call.provider.id)

@@ -2,8 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gw.relay.speech_pauses import Pauses
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.voice_pace import LEAD_IN_S, SILENCE_S, SLOW_PER_S, VoicePace, letters_of
+from gw.types.audio import PCM_16K
 
 
 def text_of(*pieces):
@@ -208,3 +210,18 @@ def test_scripts_without_spaces_are_gone_on_from_in_the_middle():
     progress = SpeechProgress(made)
     progress.audio_s = 2.0
     assert 0 < progress.spoken() < len(made.text)
+
+
+def test_audio_is_examined_when_it_has_been_passed_on_or_is_needed(monkeypatch):
+    fed: list[bytes] = []
+    monkeypatch.setattr(Pauses, "feed", lambda self, data: fed.append(data))
+    progress = SpeechProgress(SpokenText())
+    progress.hear(b"ab", PCM_16K)
+    progress.hear(b"cd", PCM_16K)
+    assert fed == []
+    progress.listen()
+    progress.listen()
+    assert fed == [b"ab", b"cd"]
+    progress.hear(b"ef", PCM_16K)
+    progress.spoken()
+    assert fed == [b"ab", b"cd", b"ef"]
