@@ -177,8 +177,9 @@ def _log_filter(catalog: Catalog, filters: Mapping[str, str | None], now: float)
     for name, allowed in (("modality", MODALITIES), ("status", STATUSES)):
         if (value := filters.get(name)) is not None:
             one_of(name, value, allowed)
-    period, since, until = values.pop("period", None), filters.get("since"), filters.get("until")
-    if period or since is not None or until is not None:
+    values.pop("period", None)
+    period, since, until = filters.get("period"), filters.get("since"), filters.get("until")
+    if period is not None or since is not None or until is not None:
         window = read_period(now, period=period, since=since, until=until).window
         values |= {"since": window.since, "until": window.until}
     return LogFilter(**values | {"project": project_filter(catalog, values.get("project"))})

@@ -86,7 +86,7 @@ def read_period(
     """Return the period that a caller wants: a name, or two times of which the second may be absent. Raises RequestError."""
     if since is None and until is None:
         return _named(one_of("period", "today" if period is None else period, allowed), now)  # type: ignore[arg-type]  # checked
-    if period not in (None, "", "custom"):
+    if period not in (None, "custom"):
         raise RequestError(what="period and from exclude each other", param="period")
     if since is None:
         raise RequestError(what="from is needed with to", param="from")

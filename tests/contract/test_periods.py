@@ -153,6 +153,13 @@ async def test_a_time_is_never_empty(path, setup):
         assert (answer.status, answer.json["error"]["param"]) == (422, "from" if query in ("to=", "from=") else "to"), query
 
 
+@pytest.mark.parametrize("path", ["/v1/costs", "/v1/latency", "/api/logs", "/v1/logs", "/v1/sessions", "/api/turns", "/v1/audit-log"])
+async def test_an_empty_period_is_refused(path, setup):
+    for query in ("period=", "period=&from=2026-01-01T00:00:00Z"):
+        answer = await setup.running.get(f"{path}?{query}")
+        assert (answer.status, answer.json["error"]["param"]) == (422, "period"), query
+
+
 async def test_the_log_in_the_order_of_a_figure_equals_sql(setup, mock_clock):
     columns = {"ttfb_ms": "ttfb_ms", "total_latency_ms": "total_latency_ms", "cost_usd": "cost_nusd"}
     for name, column in columns.items():
