@@ -23,11 +23,11 @@ from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
+from gw.relay.accounting import Accounting
 from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
-from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.store.capture_writer import CaptureStore
 from gw.store.store import Store, open_readonly, open_store

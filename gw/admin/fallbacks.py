@@ -9,7 +9,8 @@ from gw.admin.registrar import Registrar
 from gw.admin.request_models import Body, one_of, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
-from gw.policy.breaker import BreakerState, GateView, gate_name
+from gw.policy.breaker import gate_name
+from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.entities import Action, Actor, Project, StoredChain, name_of
 from gw.types.ids import MODALITIES, Caller, Modality, Source

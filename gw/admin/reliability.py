@@ -8,7 +8,7 @@ from typing import Any
 
 from gw.admin.periods import BOUNDED, PeriodName, read_period
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
-from gw.policy.breaker import BreakerState, GateView
+from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.attempt_rollups import Health

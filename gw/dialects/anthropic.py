@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import Dialect, HttpExchange, Routes, answer_chat, answer_document
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
+from gw.dialects.http_handler import answer_chat, answer_document
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
 from gw.wire import anthropic_count_tokens, anthropic_messages_answer, sse

@@ -14,7 +14,8 @@ import trio
 
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.assemblyai_jobs import Jobs, TranscriptJob
-from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, read_audio
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
+from gw.dialects.http_handler import JSON, read_audio
 from gw.dialects.request_io import header, raw_path, send_response
 from gw.dialects.upload import Upload
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession

@@ -9,7 +9,8 @@ import structlog
 import trio
 
 from gw.dialects.callbacks import CUT, Callback, deliver, forget, row_of
-from gw.dialects.http_handler import HttpExchange, read_transcript
+from gw.dialects.exchange import HttpExchange
+from gw.dialects.http_handler import read_transcript
 from gw.dialects.remote_recording import by_url
 from gw.dialects.upload import Upload
 from gw.errors import ClientProtocolError, GwError, Overloaded, StoreError

@@ -21,6 +21,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from gw.config.settings import Auth
+from gw.dialects.known_caller import KnownCaller, TokenClaims
 from gw.errors import ForbiddenError, UnknownProjectError
 from gw.gateway import Gateway
 from gw.registry.catalog import Catalog
@@ -39,11 +40,7 @@ _MAX_ID_CHARACTERS = 128
 Headers = Iterable[tuple[bytes, bytes]]
 
 
-class _Claims(msgspec.Struct):
-    iss: str = ""
-
-
-_CLAIMS = msgspec.json.Decoder(_Claims)
+_CLAIMS = msgspec.json.Decoder(TokenClaims)
 
 
 def credential(headers: Headers, query: bytes = b"") -> bytes | None:
@@ -139,14 +136,6 @@ def request_id(gateway: Gateway, scope: Scope) -> str:
     return id_
 
 
-class _CachedCaller(msgspec.Struct):
-    """Caller of a connection's latest request, valid for these settings and this catalog, if its credential cannot expire."""
-
-    auth: Auth
-    catalog: Catalog
-    caller: Caller
-
-
 _EMPTY: Mapping[str, Any] = {}
 
 
@@ -159,13 +148,13 @@ def identify(gateway: Gateway, scope: Scope, *, dialect: str = "") -> Caller:
     ForbiddenError (a key with another project's name), UnknownProjectError, and Overloaded for a single-use token when too many
     others have been used.
     """
-    cached: _CachedCaller | None = scope.get("gw.known", _EMPTY).get("caller")
+    cached: KnownCaller | None = scope.get("gw.known", _EMPTY).get("caller")
     auth, catalog = gateway.settings.auth, gateway.current.catalog
     if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
         return msgspec.structs.replace(cached.caller, request_id=request_id(gateway, scope))
     caller, cacheable = _identify(gateway, scope, auth, catalog, dialect)
     if cacheable and "gw.known" in scope:
-        scope["gw.known"]["caller"] = _CachedCaller(auth, catalog, caller)
+        scope["gw.known"]["caller"] = KnownCaller(auth, catalog, caller)
     return caller
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from gw.dialects import error_bodies, http_handler, live_transcription
-from gw.dialects.http_handler import Dialect, HttpExchange, Routes
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError

@@ -31,7 +31,7 @@ from gw.dialects import (
     vendor_metadata,
 )
 from gw.dialects.assemblyai_jobs import Jobs
-from gw.dialects.http_handler import Dialect, Routes
+from gw.dialects.exchange import Dialect, Routes
 from gw.dialects.keepalive import KeepAlive
 from gw.dialects.request_io import raw_path
 from gw.dialects.websocket import SocketDialect, SocketHandler, serve_socket

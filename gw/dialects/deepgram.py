@@ -16,17 +16,8 @@ import attrs
 
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.callbacks import CUT, Callback, deliver, forget, keep
-from gw.dialects.http_handler import (
-    JSON,
-    Dialect,
-    HttpExchange,
-    Routes,
-    answer_speech,
-    answer_transcript,
-    billed_units,
-    read_audio,
-    read_transcript,
-)  # fmt: skip
+from gw.dialects.exchange import Dialect, HttpExchange, Routes  # fmt: skip
+from gw.dialects.http_handler import JSON, answer_speech, answer_transcript, billed_units, read_audio, read_transcript
 from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import Headers, header, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts

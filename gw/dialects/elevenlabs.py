@@ -22,7 +22,8 @@ import msgspec
 import trio
 
 from gw.dialects import error_bodies, http_handler, live_transcription
-from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
+from gw.dialects.http_handler import JSON
 from gw.dialects.remote_recording import by_url
 from gw.dialects.request_io import Headers, send_response
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts

@@ -7,94 +7,36 @@ connection).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Protocol, TypeAlias, TypeVar
-
-import msgspec
 
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
+from gw.dialects.exchange import Dialect, Handler, HttpExchange
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
 from gw.dialects.upload import Upload, read_raw_upload, read_upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
-from gw.relay.large_requests import LARGE_BYTES
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
-from gw.types.ids import Caller
 from gw.types.llm import ChatEvent, ChatRequest, Completion
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
-from gw.wire import sse
 
 JSON = b"application/json"
 
 S = TypeVar("S", bound=ProviderStream)
 E = TypeVar("E")
-T = TypeVar("T")
 Opening: TypeAlias = AbstractAsyncContextManager[Response[S, E]]
 NewEncode: TypeAlias = Callable[[Response[S, E]], Callable[[list[E]], bytes]]
 """Returns the encoder of an answer's events."""
-
-
-class Dialect(msgspec.Struct, frozen=True, kw_only=True):
-    """Protocol of a caller. Answers of providers with the same dialect `name` pass through unchanged.
-
-    `error_body` returns the body of a failed response for an error and the request's id; `in_band` frames such a body once
-    the head of a streamed response has been sent.
-    """
-
-    name: str
-    error_body: Callable[[GwError, str], bytes] = error_bodies.vendor_body_of
-    status_of: Callable[[GwError], int] = error_bodies.status_of
-    in_band: Callable[[bytes], bytes] = sse.encode
-    id_headers: tuple[bytes, ...] = (b"x-request-id",)
-
-
-class HttpExchange(msgspec.Struct, eq=False):
-    """One request. `started`: the head of an unstreamed response has been sent, so a failure can only cut it."""
-
-    dialect: Dialect
-    gateway: Gateway
-    keepalive: KeepAlive
-    scope: Scope
-    receive: Receive
-    send: Send
-    caller: Caller
-    id_headers: Headers
-    started: bool = False
-
-    @property
-    def query(self) -> bytes:
-        query: bytes = self.scope.get("query_string", b"")
-        return query
-
-    def body(self) -> Awaitable[bytes]:
-        """Read the body. Raises TooLarge."""
-        return request_io.read_body(self.receive)
-
-    def upload(self) -> Upload:
-        """Return a place for an upload that ends with this request."""
-        return Upload(self.gateway.relay.in_flight.upload_memory)
-
-    async def decoded(self, decode: Callable[[bytes], T]) -> T:
-        """Read and decode the body, a large one in a thread. Raises TooLarge and what `decode` raises."""
-        body = await request_io.read_body(self.receive)
-        if len(body) <= LARGE_BYTES:
-            return decode(body)
-        return await self.gateway.relay.in_flight.large.in_thread(partial(decode, body))
-
-
-Handler = Callable[[HttpExchange], Awaitable[None]]
-Routes: TypeAlias = Mapping[tuple[str, str], Handler]
-"""Method and path → handler."""
 
 
 async def serve(

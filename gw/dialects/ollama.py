@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from gw.dialects import error_bodies
-from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes, answer_chat, answer_document
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
+from gw.dialects.http_handler import JSON, answer_chat, answer_document
 from gw.dialects.request_io import send_response
 from gw.errors import NotOffered
 from gw.providers.spec import spec_of

@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from gw.dialects import http_handler
-from gw.dialects.http_handler import Dialect, HttpExchange, Routes
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript

@@ -11,7 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from gw.dialects.auth import grant
-from gw.dialects.http_handler import JSON, HttpExchange, Routes
+from gw.dialects.exchange import HttpExchange, Routes
+from gw.dialects.http_handler import JSON
 from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError, NotOffered
 from gw.wire.json_codec import decode_request

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from gw.dialects import http_handler
-from gw.dialects.http_handler import JSON, Dialect, HttpExchange, Routes
+from gw.dialects.exchange import Dialect, HttpExchange, Routes
+from gw.dialects.http_handler import JSON
 from gw.dialects.request_io import send_response
 from gw.errors import GwError
 from gw.gateway import Gateway

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from gw.dialects import anthropic, assemblyai, cartesia, deepgram, elevenlabs, ollama, openai
-from gw.dialects.http_handler import Dialect
+from gw.dialects.exchange import Dialect
 from gw.dialects.request_io import Headers, header
 from gw.errors import GwError
 from gw.types.asgi import Scope

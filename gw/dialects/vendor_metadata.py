@@ -16,7 +16,8 @@ import msgspec
 from gw.admin import listings
 from gw.dialects import model_lookup
 from gw.dialects.auth import grant, query_fields
-from gw.dialects.http_handler import JSON, Handler, HttpExchange, Routes
+from gw.dialects.exchange import Handler, HttpExchange, Routes
+from gw.dialects.http_handler import JSON
 from gw.dialects.request_io import send_response
 from gw.errors import ClientProtocolError
 from gw.registry.catalog import Catalog

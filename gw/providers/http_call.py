@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from gw.errors import ProviderError, UpstreamCut
 from gw.net.http1 import Headers, HttpResponse, RequestBody, header_lines
 from gw.providers.spec import Abortable, Account
+from gw.types.compiled import mypyc_attr
 from gw.types.secret import Secret
 
 E = TypeVar("E")
@@ -115,6 +116,7 @@ class Decoder(Protocol[E]):
         """Return the last events: the connection has ended cleanly."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class EventStream(Generic[E]):
     """Events as they arrive.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping
 from functools import partial
 
-import msgspec
 import structlog
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
@@ -13,18 +12,18 @@ from gw.policy import budget
 from gw.relay.places import Places
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
-from gw.types.ids import Modality
-from gw.types.llm import Ability, ChatRequest
-from gw.types.speech_settings import RequestSettings
-from gw.types.usage import NANO, Usage
+from gw.types.usage import NANO
 
 
-class Reservation(msgspec.Struct, eq=False):
+class Reservation:
     """An estimate set aside from a project's budget while its request runs."""
 
-    project: str
-    day: int
-    nusd: int
+    __slots__ = ("day", "nusd", "project")
+
+    def __init__(self, project: str, day: int, nusd: int) -> None:
+        self.project = project
+        self.day = day
+        self.nusd = nusd
 
 
 class Ledger:
@@ -126,26 +125,7 @@ class Ledger:
             self._spent[project] = self._spent.get(project, 0) + nusd
 
 
-_NO_ABILITIES: frozenset[Ability] = frozenset()
 _log = structlog.get_logger("gw.relay")
-
-
-class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a request for routing, admission and accounting, the same for every modality."""
-
-    modality: Modality
-    requested: str
-    """The model's name as the caller wrote it."""
-    stream: bool
-    estimate: Usage
-    """Reserved against the budget while the request runs."""
-    needs: frozenset[Ability] = _NO_ABILITIES
-    call: str = ""
-    """Name of the call in `ProviderSpec`, for a request with settings."""
-    settings: RequestSettings | None = None
-    """The request itself, if it has settings that a provider may be unable to honour."""
-    chat: ChatRequest | None = None
-    """The request itself, if it is a chat."""
 
 
 def admit(

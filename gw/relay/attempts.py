@@ -19,54 +19,55 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar, cast
 
 import attrs
-import msgspec
 import trio
 
 from gw.errors import (
-    AllCandidatesFailed,
-    CandidateSkipped,
-    Failure,
     ProviderError,
     ProviderRefused,
-    StaleConnection,
     Stopping,
     UpstreamSlow,
-    last_word,
     one_error,
 )
 from gw.policy import hedge
 from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay.admission import RequestSpec
-from gw.relay.attempt_record import Attempt
-from gw.relay.candidates import CandidatePlanner, Candidates, OpenCall, PreparedCall
+from gw.relay.attempt import Attempt
+from gw.relay.candidate_list import Candidates
+from gw.relay.candidates import CandidatePlanner
 from gw.relay.capture import begin_capture
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Meter
+from gw.relay.prepared_call import OpenCall, PreparedCall
+from gw.relay.request_spec import RequestSpec
+from gw.types.compiled import mypyc_attr
 from gw.types.ids import Caller, Modality
 from gw.types.stt import ListenRequest, TranscribeRequest
 
 S = TypeVar("S")
 E = TypeVar("E")
-R = TypeVar("R")
 
 
-class OpenAttempt(msgspec.Struct, Generic[S, E], eq=False):
+class OpenAttempt(Generic[S, E]):
     """The attempt that answers: its open stream, and the events up to and including its first content."""
 
-    call: PreparedCall[S]
-    attempt: Attempt
-    stream: S
-    events: list[E]
-    scope: AttemptScope[S, E] | None = None
+    __slots__ = ("attempt", "call", "events", "scope", "stream")
+
+    def __init__(
+        self, call: PreparedCall[S], attempt: Attempt, stream: S, events: list[E], scope: AttemptScope[S, E] | None = None
+    ) -> None:
+        self.call = call
+        self.attempt = attempt
+        self.stream = stream
+        self.events = events
+        self.scope = scope
 
 
 class Overtaken(Exception):
@@ -76,6 +77,7 @@ class Overtaken(Exception):
     """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class RequestContext(ABC, Generic[S, E]):
     """A request that makes attempts: its candidates, its meter, and the call of a candidate."""
 
@@ -361,37 +363,3 @@ def _leave_scope(scope: trio.CancelScope, error: BaseException | None) -> BaseEx
     except BaseException as remaining:  # noqa: ASYNC103  the caller raises what is returned
         return remaining  # noqa: ASYNC104
     return None if caught else error
-
-
-async def try_in_turn(
-    models: Iterable[Model], attempt: Callable[[Model], Awaitable[R]], can_continue: Callable[[], bool] | None = None,
-    failures: list[Failure] | None = None,
-) -> R:  # fmt: skip
-    """Return the result of the first candidate whose `attempt` succeeds, in the caller's task.
-
-    A stale connection gets a second try with the same candidate. A failure that another candidate would meet as well
-    (`retryable` false), or one after which none `can_continue`, is raised at once. When all have failed, raise the only
-    failure or the `last_word` itself, else AllCandidatesFailed with one failure per candidate. `failures` collects them.
-    """
-    failures = [] if failures is None else failures
-    for model in models:
-        for is_second in (False, True):
-            try:
-                return await attempt(model)
-            except ProviderError as error:
-                if not error.retryable or (can_continue is not None and not can_continue()):
-                    raise
-                if is_second or not isinstance(error, StaleConnection):
-                    failures.append(Failure(model_id=model.id, error=error))
-                    break
-    raise all_failed(failures)
-
-
-def all_failed(failures: Sequence[Failure]) -> Exception:
-    """Return the error of a request whose candidates have all failed, the requested one first."""
-    skipped = [f.error for f in failures if isinstance(f.error, CandidateSkipped) and f.error.settings]
-    if skipped and len(skipped) == len(failures):
-        return unsupported(skipped)
-    if len({failure.model_id for failure in failures}) == 1:
-        return failures[-1].error
-    return last_word(failures) or AllCandidatesFailed(model=failures[0].model_id, failures=tuple(failures))

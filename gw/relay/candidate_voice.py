@@ -7,7 +7,8 @@ from typing import TypeVar
 from gw.errors import CandidateSkipped
 from gw.registry import voice_choice
 from gw.registry.catalog import Model
-from gw.relay.candidates import Candidates, PreparedCall
+from gw.relay.candidate_list import Candidates
+from gw.relay.prepared_call import PreparedCall
 from gw.types.speech_settings import VOICE, word_of
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 

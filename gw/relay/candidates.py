@@ -5,11 +5,10 @@ Below attempts, responses and sessions: they are handed a `CandidatePlanner` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-import msgspec
 import trio
 
 from gw.config.settings import CostTracking, Routing
@@ -20,14 +19,19 @@ from gw.policy.response_times import ResponseTimes
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
-from gw.relay.admission import RequestSpec
+from gw.relay.accounting import Accounting
+from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import honoured, takes_own
 from gw.relay.limits import Gate, ProviderLimits
-from gw.relay.meter import Accounting, Meter, price_of
+from gw.relay.meter import Meter, price_of
+from gw.relay.prepared_call import OpenCall, PreparedCall
+from gw.relay.request_spec import RequestSpec
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
 from gw.types.pending import Pending
+
+S = TypeVar("S")
 
 _MOST_ENDPOINTS = 4_000
 
@@ -89,41 +93,6 @@ class Endpoints:
                 call_state=self._call_state.setdefault(provider.id, {}),
             )
         return provider, spec, account
-
-
-S = TypeVar("S")
-
-OpenCall = Callable[[], AbstractAsyncContextManager[S]]
-"""A candidate's call, still to be opened."""
-
-
-class Candidates(msgspec.Struct, frozen=True, eq=False):
-    """The models that may answer a request, the requested one first, in the catalog that was current when it began."""
-
-    catalog: Catalog
-    project: Project
-    models: tuple[Model, ...]
-    voices: Mapping[str, str] = {}
-    """Model id → voice that the caller names for this candidate."""
-
-
-class PreparedCall(msgspec.Struct, Generic[S], eq=False):
-    """A candidate's call, ready to be opened; its gate has been entered."""
-
-    model: Model
-    provider: Provider
-    spec: ProviderSpec
-    gate: Gate
-    open: OpenCall[S]
-    ignored_settings: tuple[str, ...] = ()
-    addons: tuple[str, ...] = ()
-    """Options of the request that the vendor bills on top."""
-    channels: int = 1
-    """Channels that the vendor bills one by one."""
-    voice: str | None = None
-    """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
-    takes_own: bool = False
-    """Whether the vendor gets the caller's settings and control frames as they are."""
 
 
 class CandidatePlanner:

@@ -17,9 +17,10 @@ import msgspec
 
 from gw.errors import GwError
 from gw.policy.personal_data import redacted
-from gw.relay.admission import RequestSpec
+from gw.relay.accounting import CaptureSink
 from gw.relay.capture_sound import CopiedAudio, SoundCollector
-from gw.relay.meter import CaptureSink, Meter
+from gw.relay.meter import Meter
+from gw.relay.request_spec import RequestSpec
 from gw.telemetry.clock import DAY_S
 from gw.types.audio import AudioFormat
 from gw.types.captured import CapturedText, CaptureState, Piece, PieceKind, Said

@@ -27,8 +27,9 @@ from gw.errors import (
     RateLimitError,
     StaleConnection,
 )
-from gw.policy.breaker import Breaker, BreakerState, GateView, gate_name
+from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
+from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Model, Provider
 from gw.relay.places import Places
 

@@ -29,20 +29,20 @@ from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
-from gw.relay.attempt_record import Attempt
-from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.attempt import Attempt
+from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.held_end import HeldEnd
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
 from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, note_ignored, skipped, wait_for_provider
 from gw.relay.live_session import Fail, LiveSession
+from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import is_covered, shifted
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest
 from gw.types.usage import HeardSpeech, Usage, UsageSource
 from gw.wire import convert
-from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S
 from gw.wire.json_frames import type_or
 
@@ -215,7 +215,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         try:
             fmt = format_for(source := self.audio.source_for(spec), spec)
             convert.converter(source, fmt)
-        except CannotConvert as error:
+        except convert.CannotConvert as error:
             raise skipped(error, account.provider_id) from None
         request = attrs.evolve(self.request, format=fmt, language=language)
         return lambda: call(request, account)
@@ -230,7 +230,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         elif self.audio.is_container:
             try:
                 await self.audio.decode()
-            except CannotConvert as error:
+            except convert.CannotConvert as error:
                 raise skipped(error, attempt.call.provider.id) from None
         if not attempt.as_container:
             attempt.start(self.audio, again=len(self.attempts) > 1)

@@ -11,10 +11,10 @@ from gw.errors import CandidateSkipped, PluginMissing, ProviderError
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import CallbackListenSession, ListenSession, PaddedListenSession, ProviderSpec
-from gw.relay.attempt_record import Attempt
-from gw.relay.candidates import PreparedCall
+from gw.relay.attempt import Attempt
 from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
+from gw.relay.prepared_call import PreparedCall
 from gw.relay.session_audio import SessionAudio
 from gw.relay.session_times import TimeMap, within
 from gw.relay.transcoding import live_format

@@ -30,14 +30,16 @@ import trio
 
 from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
 from gw.registry.catalog import Model
-from gw.relay.admission import RequestSpec
-from gw.relay.attempt_record import Attempt
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
-from gw.relay.candidates import CandidatePlanner, PreparedCall
+from gw.relay.attempt import Attempt
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
+from gw.relay.candidates import CandidatePlanner
 from gw.relay.dial_order import DialOrder, served_s
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
+from gw.relay.in_turn import try_in_turn
 from gw.relay.meter import record_error
+from gw.relay.prepared_call import PreparedCall
+from gw.relay.request_spec import RequestSpec
 from gw.relay.waste import waste_of
 from gw.types.ids import Caller, Modality
 from gw.types.stt import ListenRequest

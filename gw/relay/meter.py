@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import attrs
 import trio
 
 from gw.errors import GwError, Stopping, is_refusal, leaves_of
@@ -13,35 +12,18 @@ from gw.policy.turn_texts import TurnPlace
 from gw.pricing.book import PriceBook
 from gw.pricing.stand_in import STAND_IN
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.relay.admission import Ledger, Reservation
-from gw.relay.attempt_record import Attempt, milliseconds, record_of, sent_to
+from gw.relay.accounting import Accounting
+from gw.relay.admission import Reservation
+from gw.relay.attempt import Attempt
+from gw.relay.attempt_record import milliseconds, record_of, sent_to
 from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
-from gw.telemetry.clock import Clock, RequestIds, utc_day
+from gw.telemetry.clock import utc_day
 from gw.types.audio import AudioFormat
-from gw.types.captured import CaptureState, Piece
+from gw.types.captured import CaptureState
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
 from gw.types.stt import AudioSource
 from gw.types.usage import Cost, Intent, RequestRecord, Status, Usage, has_units
-
-
-class Records(Protocol):
-    """Sink of intents and records. The relay is handed one, since it knows no storage."""
-
-    @property
-    def accepting(self) -> bool: ...
-
-    def intent(self, intent: Intent) -> None:
-        """Write the journal line: on return it survives a kill -9."""
-
-    def finish(self, record: RequestRecord) -> None:
-        """Journal the record and queue it for the database: on return it survives a kill -9."""
-
-    @property
-    def commits_first(self) -> bool:
-        """Durability `power`: the last byte waits for the commit."""
-
-    async def wait_committed(self, record_id: str) -> None: ...
 
 
 class Captured(Protocol):
@@ -63,36 +45,9 @@ class Captured(Protocol):
         """Hand over what was collected, and say what became of it."""
 
 
-class CaptureSink(Protocol):
-    """Takes what is captured to where it is stored. The relay is handed one, since it knows no storage."""
-
-    def put(self, piece: Piece) -> bool:
-        """Take over a piece; return whether there was room. Never waits."""
-
-
-class Observer(Protocol):
-    """Receives every finished record (metrics, live views)."""
-
-    def observe(self, record: RequestRecord) -> None: ...
-
-
 _LEFT = (trio.Cancelled, OSError, GeneratorExit)
 """Ways in which a caller leaves."""
 _NOTHING = Usage(source="estimated")
-
-
-@attrs.frozen(kw_only=True)
-class Accounting:
-    """The parts that number, price and record requests."""
-
-    clock: Clock
-    book: PriceBook
-    ledger: Ledger
-    records: Records
-    observer: Observer
-    captures: CaptureSink | None = None
-    """None: nothing can be captured, since there is no secret to encrypt it with."""
-    request_ids: RequestIds = attrs.field(default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True))
 
 
 def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, live: bool = False) -> Price | None:

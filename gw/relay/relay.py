@@ -36,19 +36,21 @@ from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
-from gw.relay.admission import RequestSpec
-from gw.relay.attempts import OpenAttempt, try_in_turn
+from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidate_voice import note_voice, voice_for
-from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
 from gw.relay.dial_order import served_s
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
+from gw.relay.in_turn import try_in_turn
 from gw.relay.large_requests import TranslatedCall, is_large
 from gw.relay.listening import ListeningSession
+from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.request import AnsweredRequest
+from gw.relay.request_spec import RequestSpec
 from gw.relay.response import Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_ids import SpeechIds
@@ -145,8 +147,6 @@ def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
 class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
     __slots__ = ("_text",)
 
-    first_content = staticmethod(usage_counters.first_chat)
-
     def plan(self, caller: Caller) -> None:
         """Choose the candidates. Raise the request's own error if it needs a dialect that none speaks."""
         super().plan(caller)
@@ -179,8 +179,11 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
         build = partial(call, request, account)
         return partial(TranslatedCall, self.in_flight.large, build) if is_large(request.fields.values()) else build
 
+    def first_content(self, stream: ChatStream, provider: str) -> Awaitable[list[ChatEvent]]:
+        return usage_counters.first_chat(stream, provider)
+
     def refused_answer(self, refusal: OpenAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
-        return replace(refusal, events=usage_counters.refusal_answer(refusal.events))
+        return OpenAttempt(refusal.call, refusal.attempt, refusal.stream, usage_counters.refusal_answer(refusal.events), refusal.scope)
 
     def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
         return usage_counters.ChatCounter(self._request, self._text)

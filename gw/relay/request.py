@@ -11,14 +11,15 @@ from typing import Any, Generic, TypeVar
 from gw.errors import ProviderRefused
 from gw.policy.turns import Turns
 from gw.registry.catalog import Model
-from gw.relay.admission import RequestSpec
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext, try_in_turn
+from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.capturing_counter import CapturingCounter
 from gw.relay.dial_order import DialOrder
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
+from gw.relay.in_turn import try_in_turn
 from gw.relay.meter import record_error
+from gw.relay.request_spec import RequestSpec
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.types.ids import Caller
 

@@ -12,6 +12,7 @@ from gw.registry.catalog import Catalog
 from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
+from gw.types.compiled import mypyc_attr
 from gw.types.tts import VendorBilled
 from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
@@ -41,6 +42,7 @@ class UsageCounter(Protocol[E]):
         """
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Response(Generic[S, E]):
     """The stream a dialect reads. After the list that completes the answer, `record` is set and `done` is true."""
 

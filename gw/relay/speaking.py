@@ -33,13 +33,14 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
-from gw.relay.attempt_record import Attempt
+from gw.relay.attempt import Attempt
 from gw.relay.audio_supply import PATIENCE_S, SLOWER, AudioLength
 from gw.relay.candidate_voice import note_voice, voice_for
-from gw.relay.candidates import CandidatePlanner, OpenCall, PreparedCall, offered
+from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
+from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, live_formats, skipped, slices

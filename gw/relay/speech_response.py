@@ -21,12 +21,12 @@ import trio
 from gw.errors import GwError, ProviderError, UpstreamProtocolError
 from gw.providers.spec import SpeakStream
 from gw.registry.catalog import Catalog, Model
-from gw.relay.attempt_record import Attempt
+from gw.relay.attempt import Attempt
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S, SLOWER, Supply, ends_loud
-from gw.relay.candidates import PreparedCall
 from gw.relay.dial_ahead import dial_after_s
 from gw.relay.meter import Meter
+from gw.relay.prepared_call import PreparedCall
 from gw.relay.response import Response
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import FRAMED

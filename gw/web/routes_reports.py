@@ -19,7 +19,7 @@ from gw.admin.filtered_lists import NEWEST
 from gw.admin.pages import SettingsPage, settings_page
 from gw.admin.periods import BOUNDED, NAMES, ROLLING, STEPS
 from gw.admin.request_models import Body, read
-from gw.policy.breaker import GateView
+from gw.policy.gate_view import GateView
 from gw.reconcile.compare import THRESHOLD, Reconciled, compare
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType

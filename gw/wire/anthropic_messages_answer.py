@@ -23,6 +23,7 @@ from gw.wire import billing, sse
 from gw.wire.bounds import part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, CollectedAnswer, arguments_object, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_answer, decode_mended
+from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -165,7 +166,7 @@ class MessagesDecoder(SseStreamDecoder[ChatEvent]):
             self._stop(events)
         return events
 
-    def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[ChatEvent]) -> None:
         data = event.data
         try:
             try:

@@ -37,6 +37,7 @@ from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_or, deco
 from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import CancelContext, ContextText
 from gw.wire.query import SAMPLE_RATES_HZ, bare_language, own_settings
+from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import CARTESIA, ErrorFacts, error_of
 
@@ -160,7 +161,7 @@ class CartesiaSpeechDecoder(SseStreamDecoder[SpeakEvent]):
         """Raise UpstreamCut: a connection that ends without `done` was cut."""
         raise UpstreamCut(provider=self._provider, detail="the stream ended without done")
 
-    def _decode(self, event: sse.SseEvent, events: list[SpeakEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[SpeakEvent]) -> None:
         message = decode_upstream(VENDOR_MESSAGE, event.data, self._provider)
         match message.type:
             case "error":

@@ -25,6 +25,7 @@ from gw.wire import sse
 from gw.wire.bounds import plausible, seconds, tokens
 from gw.wire.json_codec import BAD_JSON, convert_or_none, decode_answer, decode_request, present
 from gw.wire.query import bare_language, own_settings
+from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.transcripts import confidence_from, confidence_of, logprob_of, segments_of, speaker_letter
 from gw.wire.vendor_errors import error_within
@@ -124,7 +125,7 @@ class SpeechDecoder(SseStreamDecoder[SpeakEvent]):
 
     CLOSING_EVENT = "speech.audio.done"
 
-    def _decode(self, event: sse.SseEvent, events: list[SpeakEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[SpeakEvent]) -> None:
         if event.data == b"[DONE]":
             return
         try:
@@ -544,7 +545,7 @@ class TranscriptDecoder(SseStreamDecoder[TranscribeEvent]):
         super().__init__(provider)
         self._segments: list[_Segment] = []
 
-    def _decode(self, event: sse.SseEvent, events: list[TranscribeEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[TranscribeEvent]) -> None:
         data = event.data
         if data == b"[DONE]":
             return

@@ -37,6 +37,17 @@ from gw.wire.json_codec import (
     decode_or,
     decode_request,
 )
+from gw.wire.openai_chunks import (
+    Chunk,
+    ChunkCall,
+    ChunkChoice,
+    ChunkMessage,
+    ChunkOfGroq,
+    ChunkText,
+    ChunkTokens,
+    ChunkUsage,
+)
+from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -168,77 +179,9 @@ def caches_for_long(request: ChatRequest) -> bool:
 # ---- the answer, as a client
 
 
-class _Function(msgspec.Struct, gc=False):
-    name: str | None = None
-    arguments: str | None = None
-
-
-class _Call(msgspec.Struct, gc=False):
-    index: int | None = None
-    id: str | None = None
-    function: _Function | None = None
-
-    def piece(self, index: int) -> ToolCallPiece:
-        function = self.function or _Function()
-        return ToolCallPiece(index=index, id=self.id or "", name=function.name or "", arguments=function.arguments or "")
-
-
-class _Text(msgspec.Struct, gc=False):
-    text: str | None = None
-
-
-class _Message(msgspec.Struct, gc=False):
-    """A message, or a delta of one."""
-
-    content: str | list[_Text] | None = None
-    refusal: str | None = None
-    reasoning: str | None = None
-    reasoning_content: str | None = None
-    tool_calls: list[_Call] | None = None
-    function_call: _Function | None = None
-    audio: Any = None
-    executed_tools: Any = None
-
-
-class _Choice(msgspec.Struct, gc=False):
-    index: int = 0
-    delta: _Message | None = None
-    message: _Message | None = None
-    finish_reason: str | None = None
-
-
-class _XGroq(msgspec.Struct, gc=False):
-    usage: Any = None
-    error: Any = None
-
-
-class _Chunk(msgspec.Struct, gc=False):
-    """A chunk of a streamed answer, or an unstreamed one."""
-
-    choices: list[_Choice] | None = None
-    usage: Any = None
-    x_groq: _XGroq | None = None
-    error: Any = None
-    service_tier: Any = None
-
-
-class _Tokens(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    audio_tokens: int | None = None
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _Tokens | None = None
-    completion_tokens_details: _Tokens | None = None
-
-
-_CHUNK = msgspec.json.Decoder(_Chunk)
-_NO_TOKENS = _Tokens()
-_NO_GROQ = _XGroq()
+_CHUNK = msgspec.json.Decoder(Chunk)
+_NO_TOKENS = ChunkTokens()
+_NO_GROQ = ChunkOfGroq()
 
 
 _RAN_TOOLS = ("executed_tools",)
@@ -250,7 +193,7 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
 
     `tier`: `service_tier` of the answer, the tier that served it, whatever the request asked for.
     """
-    usage = convert_or_none(value, _Usage)
+    usage = convert_or_none(value, ChunkUsage)
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
     prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
@@ -264,7 +207,7 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
     return plausible(counted)
 
 
-def _text(content: str | list[_Text] | None) -> str:
+def _text(content: str | list[ChunkText] | None) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     return "".join(part.text or "" for part in content)
@@ -296,7 +239,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
             self._finish(events)
         return events
 
-    def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[ChatEvent]) -> None:
         data = event.data
         if data == _DONE:
             self._finish(events)
@@ -339,7 +282,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         self._ended = True
         events.append(_END)
 
-    def _delta(self, choice: _Choice, raw: bytes | None) -> Delta:
+    def _delta(self, choice: ChunkChoice, raw: bytes | None) -> Delta:
         delta = choice.delta
         finish_reason = choice.finish_reason
         if finish_reason is not None:
@@ -364,10 +307,10 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
             choice=choice.index, raw=raw,
         )
 
-    def _pieces(self, delta: _Message) -> tuple[tuple[ToolCallPiece, ...], bool]:
+    def _pieces(self, delta: ChunkMessage) -> tuple[tuple[ToolCallPiece, ...], bool]:
         """Return the pieces of tool calls, and whether all of them had their index."""
         if not delta.tool_calls:
-            return (_Call(function=delta.function_call).piece(0),), True   # the form before tools
+            return (ChunkCall(function=delta.function_call).piece(0),), True   # the form before tools
         pieces = []
         indexed = True
         for call in delta.tool_calls:
@@ -395,12 +338,12 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     if not answer.choices:
         raise UpstreamProtocolError(provider=provider, detail="empty answer")
     choice = answer.choices[0]
-    message = choice.message or _Message()
+    message = choice.message or ChunkMessage()
     text = _text(message.content)
     refusal = message.refusal or ""
     calls = tuple([call.piece(i) for i, call in enumerate(message.tool_calls)]) if message.tool_calls else ()
     if message.function_call is not None and not calls:
-        calls = (_Call(function=message.function_call).piece(0),)
+        calls = (ChunkCall(function=message.function_call).piece(0),)
     reasoning = message.reasoning or message.reasoning_content
     has_content = text or refusal or calls or reasoning or message.audio is not None
     if not has_content and choice.finish_reason not in ENDED_BY:

@@ -31,6 +31,7 @@ from gw.wire import billing, sse
 from gw.wire.bounds import part_of, plausible, tokens
 from gw.wire.chat_answer import ENDED_BY, as_delta, with_raw
 from gw.wire.json_codec import BAD_JSON, MEMBERS, convert_or_none, decode_answer, decode_mended, decode_or
+from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
 from gw.wire.vendor_errors import error_within, stream_error
 
@@ -170,7 +171,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
         self._calls: dict[int, int] = {}  # index of an item → index of the call
         self._called = self._has_content = False
 
-    def _decode(self, event: sse.SseEvent, events: list[ChatEvent]) -> None:
+    def _decode(self, event: SseEvent, events: list[ChatEvent]) -> None:
         if event.data == b"[DONE]":
             return
         data = event.data
@@ -372,7 +373,7 @@ class ResponsesEncoder:
         parts: list[bytes] = []
         response = self._response
         if self._first_raw:   # the vendor's own response failed
-            data = next(iter(sse.SseDecoder().feed(self._first_raw)), sse.SseEvent(b"{}")).data
+            data = next(iter(sse.SseDecoder().feed(self._first_raw)), SseEvent(b"{}")).data
             begun = decode_or(MEMBERS, decode_or(MEMBERS, data, {}).get("response", b"{}"), {})
             response = {**response, **begun}
         else:

@@ -8,7 +8,7 @@ cut between two pieces. Comments and the fields `id` and `retry` are skipped.
 
 from __future__ import annotations
 
-import msgspec
+from gw.wire.sse_event import SseEvent
 
 _CR, _LF = 13, 10   # as numbers: `13 in data` is ten times as fast as `b"\r" in data`
 _BOM = b"\xef\xbb\xbf"
@@ -17,13 +17,6 @@ MAX_EVENT_BYTES = 4 * 1024 * 1024  # limit for one event; the largest known are 
 
 class SseTooLong(ValueError):
     """An event, or bytes without an empty line, exceeded the limit."""
-
-
-class SseEvent(msgspec.Struct, frozen=True, gc=False):
-    """`data` is the event's data lines joined by LF; `event` is "" if the event has no type."""
-
-    data: bytes
-    event: str = ""
 
 
 class SseDecoder:

@@ -6,11 +6,14 @@ from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.types.compiled import mypyc_attr
 from gw.wire import sse
+from gw.wire.sse_event import SseEvent
 
 E = TypeVar("E")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class StreamDecoder(Generic[E]):
     """Decoder of a streamed answer. The reader checks `fault` after `feed`, and raises it once the events are delivered."""
 
@@ -30,6 +33,7 @@ class StreamDecoder(Generic[E]):
         return UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SseStreamDecoder(StreamDecoder[E], ABC):
     """Decoder of an answer sent as server-sent events: bytes in, events out; `_decode` takes one event apart."""
 
@@ -64,5 +68,5 @@ class SseStreamDecoder(StreamDecoder[E], ABC):
         return []
 
     @abstractmethod
-    def _decode(self, event: sse.SseEvent, events: list[E]) -> None:
+    def _decode(self, event: SseEvent, events: list[E]) -> None:
         """Append what `event`, whose data is not empty, stands for; set `_ended` at the last. Raises ProviderError."""

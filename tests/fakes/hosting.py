@@ -31,10 +31,10 @@ from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.credentials import Credentials
 from gw.registry.merge import build
+from gw.relay.accounting import Accounting, CaptureSink
 from gw.relay.admission import Ledger
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
-from gw.relay.meter import Accounting, CaptureSink
 from gw.relay.relay import Relay
 from gw.store.entity_rows import Change, StoredCallback, StoredTranscript
 from gw.telemetry.metrics import Metrics

@@ -11,10 +11,10 @@ from gw.net.http1 import Pool
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.merge import build
+from gw.relay.accounting import Accounting
 from gw.relay.admission import Ledger
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.limits import ProviderLimits
-from gw.relay.meter import Accounting
 from gw.relay.relay import Relay
 from gw.types.usage import Intent, RequestRecord
 

@@ -12,10 +12,11 @@ import trio.testing
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected, StaleConnection, Stopping, UpstreamSlow
 from gw.net.http1 import Pool
 from gw.registry.catalog import Model, Provider
-from gw.relay.attempt_record import Attempt
-from gw.relay.attempts import OpenAttempt, try_in_turn
-from gw.relay.candidates import PreparedCall
+from gw.relay.attempt import Attempt
+from gw.relay.attempts import OpenAttempt
 from gw.relay.in_flight import InFlight
+from gw.relay.in_turn import try_in_turn
+from gw.relay.prepared_call import PreparedCall
 from gw.types.ids import Caller
 from gw.wire.openai_chat import parse_request
 from tests.fakes.net import FakeNet, ServerSide

@@ -15,10 +15,10 @@ import trio.testing
 
 from gw.errors import AllCandidatesFailed, ProviderFailed, ProviderRejected
 from gw.registry.catalog import Model, Provider
-from gw.relay.attempt_record import Attempt
-from gw.relay.candidates import PreparedCall
+from gw.relay.attempt import Attempt
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
+from gw.relay.prepared_call import PreparedCall
 
 
 @attrs.define

@@ -6,8 +6,9 @@ import trio
 from gw.errors import BudgetExceededError, CandidateSkipped, ProviderFailed, RateLimitError, UpstreamCut
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import Model, Provider
+from gw.relay.accounting import Accounting
 from gw.relay.admission import Ledger
-from gw.relay.meter import Accounting, Meter, cost_of, price_of, record_error
+from gw.relay.meter import Meter, cost_of, price_of, record_error
 from gw.relay.waste import Waste
 from gw.types.ids import Caller
 from gw.types.usage import Cost, Usage

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.wire.sse import SseDecoder, SseEvent, SseTooLong, comment, encode
+from gw.wire.sse import SseDecoder, SseTooLong, comment, encode
+from gw.wire.sse_event import SseEvent
 
 
 def decoded(*pieces: bytes) -> list[SseEvent]:

@@ -1,0 +1,37 @@
+"""The call of a candidate, ready to be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, TypeVar
+
+import msgspec
+
+from gw.providers.spec import ProviderSpec
+from gw.registry.catalog import Model, Provider
+from gw.relay.limits import Gate
+
+S = TypeVar("S")
+
+OpenCall = Callable[[], AbstractAsyncContextManager[S]]
+"""A candidate's call, still to be opened."""
+
+
+class PreparedCall(msgspec.Struct, Generic[S], eq=False):
+    """A candidate's call, ready to be opened; its gate has been entered."""
+
+    model: Model
+    provider: Provider
+    spec: ProviderSpec
+    gate: Gate
+    open: OpenCall[S]
+    ignored_settings: tuple[str, ...] = ()
+    addons: tuple[str, ...] = ()
+    """Options of the request that the vendor bills on top."""
+    channels: int = 1
+    """Channels that the vendor bills one by one."""
+    voice: str | None = None
+    """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
+    takes_own: bool = False
+    """Whether the vendor gets the caller's settings and control frames as they are."""
