@@ -171,6 +171,36 @@ def build(session: nox.Session) -> None:
 
 
 @nox.session
+def compiled(session: nox.Session) -> None:
+    """The test suite against the wheel with compiled modules; needs a C compiler. Arguments after -- go to pytest."""
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        session.warn("LEFT OUT: the compiled wheel, because there is no C compiler (Debian package: gcc)")
+        return
+    session.env["PYTHONDONTWRITEBYTECODE"] = ""
+    out = Path(session.create_tmp()).resolve()
+    tree = out / "tree"
+    shutil.rmtree(out / "dist", ignore_errors=True)
+    shutil.rmtree(tree, ignore_errors=True)
+    session.install("--require-hashes", "-r", "requirements.lock")
+    build = ("uv", "build", "--wheel", "--out-dir", str(out / "dist"))
+    session.run(*build, external=True, env={"HATCH_BUILD_HOOKS_ENABLE": "1"})
+    (wheel,) = (out / "dist").glob("gw-*.whl")
+    if "none-any" in wheel.name:
+        session.error(f"{wheel.name} is not compiled")
+    # The tests stand beside the files of the wheel, so that no path leads to the checkout's modules.
+    left_out = shutil.ignore_patterns("gw", ".*", "__pycache__", "node_modules", "dist", "build")
+    shutil.copytree(Path.cwd(), tree, ignore=left_out)
+    for hidden in (".ci",):
+        shutil.copytree(hidden, tree / hidden)
+    zipfile.ZipFile(wheel).extractall(tree)
+    session.install("--no-deps", str(wheel))
+    session.chdir(tree)
+    apart = [f"--ignore={folder}" for folder in (CLIENTS, BROWSER)]
+    env = {"GW_EDITION": "compiled"}
+    session.run("pytest", "-q", *PARALLEL, "-m", "not clients and not browser", *apart, *session.posargs, env=env)
+
+
+@nox.session
 def audit(session: nox.Session) -> None:
     """Known vulnerabilities of the packages that requirements.lock pins, as PyPI lists them. Needs the network."""
     session.install("pip-audit>=2.10,<3")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LAST_S = 60
 LOG_LIMIT = 1_000
+_EDITIONS = {"compiled": ", compiled", "python": ", pure Python"}
 LATEST = 8  # number of requests that `gw top` shows below the models
 
 
@@ -93,7 +94,8 @@ def _rows(facts: Json) -> list[list[Cell]]:
     rows: list[list[Cell]] = [["gateway", state], ["address", facts["url"]]]
     if health:
         uptime = health["uptime_seconds"]
-        rows += [["version", health["version"]], ["uptime", _rounded(uptime) if sys.stdout.isatty() else uptime]]
+        version = health["version"] + _EDITIONS.get(health.get("edition"), "")
+        rows += [["version", version], ["uptime", _rounded(uptime) if sys.stdout.isatty() else uptime]]
     if status:
         rows += [["models", status["model_count"]], ["projects", status["project_count"]]]
         for name, entry in status["providers"].items():

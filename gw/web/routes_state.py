@@ -15,8 +15,10 @@ from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema, from_attributes
 from gw.errors import RequestError
 from gw.gateway import Gateway, HealthProblem
+from gw.relay.relay import Relay
 from gw.telemetry.histogram import Histogram
 from gw.telemetry.metrics import MetricFacts
+from gw.types.compiled import Edition, edition_of
 from gw.web import static_files
 from gw.web.reply import Reply, json_reply
 from gw.web.route import Raw, Request, Route
@@ -32,6 +34,8 @@ class GatewayHealth(Schema):
     problems: list[HealthProblem]
     uptime_seconds: float
     version: str
+    edition: Edition
+    """Whether the modules of the hot path are compiled."""
 
 
 class ReadyChecks(Schema):
@@ -68,8 +72,9 @@ def health(request: Request) -> GatewayHealth:
     gateway = request.gateway
     problems = gateway.problems
     return GatewayHealth(
-        status="degraded" if problems else "ok", problems=problems, uptime_seconds=gateway.uptime_s, version=gateway.version
-    )
+        status="degraded" if problems else "ok", problems=problems, uptime_seconds=gateway.uptime_s,
+        version=gateway.version, edition=edition_of(Relay),
+    )  # fmt: skip
 
 
 def ready(request: Request) -> Reply:

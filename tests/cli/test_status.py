@@ -4,7 +4,10 @@ import json
 
 import pytest
 
+from gw import __version__
 from gw.cli.status import _rounded
+from gw.relay.relay import Relay
+from gw.types.compiled import edition_of
 from tests.fakes.gateway_http import json_reply
 
 HEALTH = {"status": "ok", "uptime_seconds": 90_061.0, "version": "9.9"}
@@ -23,6 +26,12 @@ def test_a_gateway_that_runs(run, real_gateway):
     assert (answer["provider sim"], answer["requests today"], answer["running now"]) == ("configured (local)", "1", "0")
     assert answer["budget shop"] == "0% of $1.00, ok"
     assert float(answer["cost today"]) > 0
+
+
+def test_which_edition_runs(run, real_gateway):
+    word = {"compiled": "compiled", "python": "pure Python"}[edition_of(Relay)]
+    assert rows(run("status"))["version"] == f"{__version__}, {word}"
+    assert json.loads(run("status", "--json").stdout)["health"]["edition"] == edition_of(Relay)
 
 
 def test_for_people(run, real_gateway, terminal):

@@ -9,6 +9,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
+from gw.relay.relay import Relay
+from gw.types.compiled import edition_of
 from gw.web.route import Raw
 from gw.web.routes import TABLE
 from tests.fakes.running import open_running
@@ -106,6 +108,7 @@ async def test_health(running):
         "problems": [],
         "uptime_seconds": pytest.approx(3.5, abs=3.4),
         "version": running.gateway.version,
+        "edition": edition_of(Relay),
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gw.relay.relay import Relay
+from gw.types.compiled import edition_of
 from gw.web.drain import Drain
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call, record, store_records
 
@@ -15,7 +17,9 @@ async def test_health(gateway, app):
     answer = await call(app, "/health")
     assert answer.status == 200
     uptime_s = pytest.approx(12.5, abs=5)
-    assert answer.json == {"status": "ok", "problems": [], "uptime_seconds": uptime_s, "version": gateway.version}
+    assert answer.json == {
+        "status": "ok", "problems": [], "uptime_seconds": uptime_s, "version": gateway.version, "edition": edition_of(Relay),
+    }  # fmt: skip
     assert len(answer.headers["x-request-id"]) == 32
 
 

@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import msgspec
 
+from gw.relay.relay import Relay
+from gw.types.compiled import edition_of
 from gw.web.route import Request
 from gw.web.routes import TABLE
 from gw.web.routes_state import health, ready
@@ -20,7 +22,8 @@ def request(*, degraded="", accepting=True, draining=False, problems=()) -> Requ
 
 
 def test_health():
-    assert as_json(health(request())) == {"status": "ok", "problems": [], "uptime_seconds": 2.5, "version": "1"}
+    edition = edition_of(Relay)
+    assert as_json(health(request())) == {"status": "ok", "problems": [], "uptime_seconds": 2.5, "version": "1", "edition": edition}
     degraded = as_json(health(request(problems=["reload_failed"])))
     assert (degraded["status"], degraded["problems"]) == ("degraded", ["reload_failed"])
 
