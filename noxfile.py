@@ -190,8 +190,7 @@ def compiled(session: nox.Session) -> None:
     # The tests stand beside the files of the wheel, so that no path leads to the checkout's modules.
     left_out = shutil.ignore_patterns("gw", ".*", "__pycache__", "node_modules", "dist", "build")
     shutil.copytree(Path.cwd(), tree, ignore=left_out)
-    for hidden in (".ci",):
-        shutil.copytree(hidden, tree / hidden)
+    shutil.copytree(".ci", tree / ".ci")
     zipfile.ZipFile(wheel).extractall(tree)
     session.install("--no-deps", str(wheel))
     session.chdir(tree)

@@ -1,11 +1,13 @@
 """Measure what the gateway costs, beside nginx and beside no proxy at all, in one run.
 
     python bench/run.py [--rounds 3] [--seconds 4] [--alone] [--awake] [--write docs/performance.md] [--python PATH]
+                        [--compiled PATH]
 
 Needs Linux, gcc, nginx and two cores: whatever is measured has core 0, load and fake provider have core 1. Sides are
 interleaved and the medians of the rounds are printed, so that a noisy minute hits all of them. `--alone` (root) gives all that
 takes part the highest priority: whatever else runs on this machine waits meanwhile. `--awake` (root) keeps the cores from
-sleeping, as on a machine set up for low latency; without it, waking them is part of what a request costs.
+sleeping, as on a machine set up for low latency; without it, waking them is part of what a request costs. `--compiled` is the Python of an
+environment that has the compiled wheel: that gateway is measured as well, in the same rounds.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ def wait_until_it_answers(url: str, data: bytes | None = None) -> None:
 
 
 class Bench:
-    def __init__(self, folder: Path, python: str, seconds: float) -> None:
-        self.folder, self.python, self.seconds = folder, python, seconds
+    def __init__(self, folder: Path, python: str, seconds: float, compiled: str = "") -> None:
+        self.folder, self.python, self.seconds, self.compiled = folder, python, seconds, compiled
         self.load = build(folder, "load")
         self.processes: list[subprocess.Popen] = []
         self.upstream_port = free_port()
@@ -119,7 +121,13 @@ class Bench:
         self.start(pinned(1, build(folder, "fake_upstream"), str(self.upstream_port)))
         wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
         self.nginx_port, self.nginx_pid = self.start_nginx()
-        self.gw_port, self.gw_pid, self.first_answer_s = self.start_gateway()
+        self.gw_port, self.gw_pid, self.first_answer_s = self.start_gateway("gw", self.python, CACHED)
+        if self.compiled:
+            installed = {name: value for name, value in CACHED.items() if name != "PYTHONPATH"} | {"PYTHONSAFEPATH": "1"}
+            self.compiled_port, self.compiled_pid, _ = self.start_gateway("compiled", self.compiled, installed)
+            health = json.loads(urllib.request.urlopen(f"http://127.0.0.1:{self.compiled_port}/health").read())
+            if health["edition"] != "compiled":
+                raise SystemExit(f"{self.compiled} has no compiled gw, but the {health['edition']} edition")
         self.idle_mb = rss_mb(self.gw_pid)
 
     def start(self, command: list[str], **kw) -> subprocess.Popen:
@@ -147,9 +155,9 @@ http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_pat
         worker = int(Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()[0])
         return port, worker
 
-    def start_gateway(self) -> tuple[int, int, float]:
+    def start_gateway(self, name: str, python: str, environment: dict[str, str]) -> tuple[int, int, float]:
         port = free_port()
-        config = self.folder / "gw.yaml"
+        config = self.folder / f"{name}.yaml"
         config.write_text(f"""
 providers: {{up: {{type: openai, api_key: sk-bench-0000000000000000, base_url: "http://127.0.0.1:{self.upstream_port}/v1"}}}}
 models:
@@ -158,12 +166,12 @@ models:
   tts: {{up/bench: {{price: {{unit: 1M_characters, usd: 15}}}}}}
 rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
 projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
-cost_tracking: {{db_path: {self.folder}/bench.db}}
+cost_tracking: {{db_path: {self.folder}/{name}.db}}
 """)
-        env = CACHED | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
-        subprocess.run([self.python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
+        env = environment | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
+        subprocess.run([python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
         began = time.monotonic()
-        process = self.start(pinned(0, self.python, "-m", "gw", "serve", "--port", str(port)), env=env)
+        process = self.start(pinned(0, python, "-m", "gw", "serve", "--port", str(port)), env=env)
         wait_until_it_answers(
             f"http://127.0.0.1:{port}/v1/chat/completions",
             b'{"model":"up/bench","messages":[{"role":"user","content":"hi"}]}',
@@ -187,11 +195,14 @@ cost_tracking: {{db_path: {self.folder}/bench.db}}
         return out
 
     def sides(self) -> dict[str, tuple[int, int | None]]:
-        return {
+        sides: dict[str, tuple[int, int | None]] = {
             "direct": (self.upstream_port, None),
             "nginx": (self.nginx_port, self.nginx_pid),
             "gw": (self.gw_port, self.gw_pid),
         }
+        if self.compiled:
+            sides["compiled"] = (self.compiled_port, self.compiled_pid)
+        return sides
 
     def close(self) -> None:
         for process in reversed(self.processes):
@@ -263,6 +274,10 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
     lines.append(
         f"| stream of 32 tokens, 32 connections | CPU a request, µs | | {nginx_stream_cpu:.0f} | {stream_cpu:.0f} | |"
     )
+    if bench.compiled:
+        for scenario in ("chat, 32 connections", "stream, 32 connections"):
+            cpu = median(results[scenario]["compiled"], "cpu_us")
+            lines.append(f"| {scenario}, compiled | CPU a request, µs | | | {cpu:.0f} | |")
     lines.append(f"| start | process start to first answer, s | | | {bench.first_answer_s:.2f} | |")
     lines.append(f"| idle | memory after the first answer, MB | | | {bench.idle_mb:.0f} | |")
     lines.append(f"| `gw --help` | wall time, s | | | {help_s:.2f} | |")
@@ -287,13 +302,16 @@ def main() -> None:
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
     parser.add_argument("--awake", action="store_true", help="keep the cores from sleeping (needs root)")
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--compiled", default="", metavar="PYTHON", help="measure the compiled wheel of this environment as well")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
     if options.alone:
         run_alone()
     if options.awake:
         stay_awake()
-    with tempfile.TemporaryDirectory() as folder, Bench(Path(folder), options.python, options.seconds) as bench:
+    with tempfile.TemporaryDirectory() as folder, Bench(
+        Path(folder), options.python, options.seconds, options.compiled
+    ) as bench:
         text = table(bench, measure(bench, options.rounds), help_time(options.python))
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     how = "".join(f", {word}" for word, enabled in (("alone", options.alone), ("cores awake", options.awake)) if enabled)

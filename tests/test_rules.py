@@ -213,3 +213,71 @@ def test_no_file_names_a_place_of_one_machine():
     texts += [*ROOT.glob("*.md"), *ROOT.glob("*.toml"), ROOT / "noxfile.py", ROOT / ".ci" / "run"]
     place = re.compile(r"(?<![\w.])/(work|root|home|Users|opt/pypi)/")
     assert [path.name for path in texts if path.name != "test_rules.py" and place.search(path.read_text("utf-8"))] == []
+
+
+def _compiled() -> list[str]:
+    project = tomllib.loads(_text(Path("pyproject.toml")))
+    modules: list[str] = project["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["modules"]
+    return modules
+
+
+def _caught(function: ast.AST) -> dict[str, set[str]]:
+    """Name → what the `except` clauses of a function bind to it."""
+    names = defaultdict(set)
+    for node in ast.walk(function):
+        if isinstance(node, ast.ExceptHandler) and node.name and node.type:
+            names[node.name].add(ast.unparse(node.type).rpartition(".")[2])
+    return names
+
+
+def _not_for_mypyc(tree: ast.Module) -> list[str]:
+    """Say what mypyc refuses, or compiles into something else without a word."""
+    found = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.TryStar():
+                found.append(f"{node.lineno}: except*")
+            case ast.ClassDef():
+                found += [f"{node.lineno}: a struct loses its options" for base in node.bases if ast.unparse(base).endswith("Struct")]
+                found += [f"{inner.lineno}: a nested class" for inner in node.body if isinstance(inner, ast.ClassDef)]
+                found += [
+                    f"{line.lineno}: a field's default must be of its type" for line in node.body
+                    if isinstance(line, ast.AnnAssign) and line.value and re.match(r"(attrs|msgspec)\.", ast.unparse(line.value))
+                ]  # fmt: skip
+            case ast.AsyncFunctionDef() if any(isinstance(inner, ast.Yield) for inner in ast.walk(node)):
+                found.append(f"{node.lineno}: an asynchronous generator")
+            case ast.FunctionDef() if any(isinstance(inner, ast.With) for inner in ast.walk(node)) and any(
+                isinstance(inner, ast.Yield) for inner in ast.walk(node)
+            ):
+                found.append(f"{node.lineno}: a generator that is dropped does not leave its `with`")
+    return found
+
+
+def test_compiled_modules_hold_only_what_mypyc_compiles():
+    assert _compiled() == sorted(set(_compiled()))
+    found = {module: _not_for_mypyc(ast.parse(_text(Path(module)))) for module in _compiled()}
+    assert {module: reasons for module, reasons in found.items() if reasons} == {}
+
+
+def test_compiled_functions_bind_each_name_to_one_kind_of_error():
+    """mypyc gives a variable one type: an error of another class in a second `except` would raise TypeError."""
+    ours = {node.name for tree in _trees().values() for node in tree.body if isinstance(node, ast.ClassDef)}
+    found = [
+        f"{module}:{function.lineno}: {name}: {sorted(kinds)}"
+        for module in _compiled() for function in ast.walk(ast.parse(_text(Path(module))))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for name, kinds in _caught(function).items() if len(kinds) > 1 and kinds & ours
+    ]  # fmt: skip
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "class A(msgspec.Struct, frozen=True): ...", "class A:\n    class B: ...", "async def f():\n    yield 1",
+        "try: ...\nexcept* ValueError: ...", "class A:\n    x: int = attrs.field(factory=int)",
+        "def f():\n    with open('a') as b:\n        yield b",
+    ],
+)  # fmt: skip
+def test_the_rule_about_compiled_modules_finds(source):
+    assert len(_not_for_mypyc(ast.parse(source))) == 1

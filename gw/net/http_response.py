@@ -10,6 +10,7 @@ import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
 from gw.net.tcp import LOST, READ_BYTES, Transport, describe
+from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending
 
 HEAD_MAX_BYTES: Final = 65_536
@@ -18,6 +19,7 @@ FINISH_S: Final = 0.05
 _CODINGS: Final = frozenset((b"content-encoding", b"transfer-encoding"))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class HttpResponse:
     """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
 

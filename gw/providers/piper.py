@@ -13,14 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from weakref import WeakKeyDictionary
 
 import attrs
 import msgspec
 
 from gw.engines import piper_tts as engine
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
-from gw.net.http1 import HttpResponse, Origin, Pool
+from gw.net.http1 import HttpResponse, Origin
 from gw.providers import wyoming_call
 from gw.providers.http_call import HttpCall, check_get, past_the_end
 from gw.providers.sentence_tts import by_sentence
@@ -37,8 +36,8 @@ _HEADERS = [(b"content-type", b"application/json"), (b"accept", b"audio/wav")]
 _UNKNOWN_PATH = (404, 405)
 _HEADER_BYTES = 4_096
 _VOICE = re.compile(r"[a-z]{2,3}_[A-Z]{2}-\w+")  # `en_US-lessac-medium`
-_paths: WeakKeyDictionary[Pool, dict[Origin, bytes]] = WeakKeyDictionary()
-"""Path that each server accepted last: it depends on Piper's release."""
+_PATHS = "piper_paths"
+"""Key in `Account.call_state` of the path that each server accepted last: it depends on Piper's release."""
 
 
 def synthesis_body(text: str, voice: str, speed: float | None) -> bytes:
@@ -60,7 +59,7 @@ def _candidate_paths(origin: Origin) -> tuple[bytes, ...]:
 @asynccontextmanager
 async def _synthesize(text: str, voice: str, speed: float | None, account: Account) -> AsyncIterator[HttpResponse]:
     """Request one sentence. Raises ProviderError."""
-    known = _paths.setdefault(account.pool, {})
+    known: dict[Origin, bytes] = account.call_state.setdefault(_PATHS, {})
     paths = (known[account.origin],) if account.origin in known else _candidate_paths(account.origin)
     body = synthesis_body(text, voice, speed)
     for path in paths:

@@ -180,6 +180,7 @@ class RequestContext(ABC, Generic[S, E]):
         """Read up to the first content."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, E]):
     """One attempt. Entering raises what `prepare` and `first_content` raise, and UpstreamSlow for late content.
 

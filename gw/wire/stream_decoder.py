@@ -57,8 +57,8 @@ class SseStreamDecoder(StreamDecoder[E], ABC):
                     break
                 if event.data:
                     self._decode(event, events)
-        except ProviderError as error:
-            return self.failed(error, events)
+        except ProviderError as failure:
+            return self.failed(failure, events)
         return events
 
     def end(self) -> list[E]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import attrs
 import pytest
 
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
+from gw.net.http_response import HttpResponse
 from gw.providers.chat_call import ChatEvents
 from gw.providers.http_call import EventStream
 from gw.types.llm import Delta, StreamError
@@ -21,9 +21,9 @@ ROLE = b'data: {"choices":[{"index":0,"delta":{"role":"assistant","content":""}}
 FAULT = b'data: {"error":{"message":"m","code":"x"}}\n\n'
 
 
-@attrs.define
-class Body:
-    pieces: list[bytes]
+class Body(HttpResponse):
+    def __init__(self, pieces: list[bytes]) -> None:
+        self.pieces = pieces
 
     async def receive_some(self) -> bytes:
         return self.pieces.pop(0) if self.pieces else b""

@@ -53,7 +53,6 @@ def meter(kept):
         accounting = Accounting(clock=Clock(), book=load_book(), ledger=Ledger(Clock(), {}), records=kept, observer=kept)
         made = Meter(accounting, caller or Caller(project="shop", session_id="s", endpoint="/x"), "llm", "a/m", stream=True)
         made.reservation = accounting.ledger.reserve("shop", 500)
-        made.ledger = accounting.ledger
         return made
 
     return make
@@ -88,7 +87,7 @@ async def test_a_fallback_with_all_its_times(meter, kept, autojump_clock):
     assert (ok.outcome, ok.started_ms, ok.ttfb_ms) == ("ok", pytest.approx(102), pytest.approx(200))
     assert [(i.id, i.attempt, i.model_id) for i in kept.intents] == [(one.id, 0, "a/m"), (one.id, 1, "b/m")]
     assert kept.records == kept.observed == [record]
-    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (70, 0)
+    assert (one.accounting.ledger.spent("shop"), one.accounting.ledger.reserved("shop")) == (70, 0)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ async def test_an_unpriced_request_counts_against_the_budget_by_an_estimate(mete
     one = await meter()
     record = finish(one, cost=Cost(nusd=None, source="unpriced"))
     assert (record.cost_nusd, record.estimated_nusd) == (None, 3 * 5_000)
-    assert (one.ledger.spent("shop"), one.ledger.reserved("shop")) == (15_000, 0)
+    assert (one.accounting.ledger.spent("shop"), one.accounting.ledger.reserved("shop")) == (15_000, 0)
 
 
 async def test_each_attempt_has_its_part_of_units_cost_and_waste(meter):
@@ -136,7 +135,7 @@ async def test_each_attempt_has_its_part_of_units_cost_and_waste(meter):
     record = one.finish(usage=USED, measured=None, error=None, cancelled=False)
     assert (record.cost_nusd, record.pricing_source, record.wasted_nusd) == (70, "config + unpriced", 70)
     assert record.estimated_nusd == 9 * 5_000
-    assert one.ledger.spent("shop") == 70 + 9 * 5_000
+    assert one.accounting.ledger.spent("shop") == 70 + 9 * 5_000
     assert [(a.provider_id, a.cost_nusd, a.input_tokens, a.characters, a.wasted_nusd) for a in record.parts] == [
         ("a", 70, 7, None, 70), ("b", None, 9, 4, 0),
     ]  # fmt: skip

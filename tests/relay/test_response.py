@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from gw.errors import UpstreamCut
-from gw.relay.attempts import OpenAttempt, PreparedCall
+from gw.relay.attempts import AttemptScope, OpenAttempt, PreparedCall
 from gw.relay.meter import Meter
 from gw.relay.response import Response
 from gw.relay.usage_counters import SpeakCounter
@@ -64,7 +64,9 @@ class Stream:
         return self.remaining.pop(0)
 
 
-class Scope:
+class Scope(AttemptScope):
+    def __init__(self): ...
+
     async def receive(self, receive, idle_s):
         return await receive()
 
