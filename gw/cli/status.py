@@ -94,7 +94,7 @@ def _rows(facts: Json) -> list[list[Cell]]:
     rows: list[list[Cell]] = [["gateway", state], ["address", facts["url"]]]
     if health:
         uptime = health["uptime_seconds"]
-        version = health["version"] + _EDITIONS.get(health.get("edition"), "")
+        version = health["version"] + _EDITIONS.get(str(health.get("edition")), "")
         rows += [["version", version], ["uptime", _rounded(uptime) if sys.stdout.isatty() else uptime]]
     if status:
         rows += [["models", status["model_count"]], ["projects", status["project_count"]]]
