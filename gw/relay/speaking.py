@@ -351,8 +351,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if now - attempt.sending_since > BLOCKED_S:
             return self._slow(attempt, BLOCKED_S, "takes no more text")
         if now >= self._due_at(attempt, now):
-            silent_s = now - max(attempt.supply.since, attempt.owes_since)
-            return self._slow(attempt, silent_s, "no audio for text it was given")
+            return self._slow(attempt, now - max(attempt.supply.since, attempt.owes_since), "no audio for text it was given")
         return None
 
     def _dial_at(self, attempt: SpeakingAttempt, now: float) -> float:
