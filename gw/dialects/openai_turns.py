@@ -45,6 +45,7 @@ from gw.wire.openai_realtime_settings import Members
 LEAST_S = 0.1  # a client cannot commit less audio
 TRANSCRIBED_S = 10.0  # longest wait for the words of a turn that the client has committed
 MORE_S = 1.5  # and for more of them after some have come
+BOUNDARY_S = 0.25  # by so much a transcript may begin before the speech of the last one has ended
 CLOSE_S = 0.6  # a final transcript that ends so shortly before the last loud sample covers all of the speech
 
 
@@ -92,13 +93,16 @@ class CommittedTurn:
         return final.end_s >= self.speech_until_s - CLOSE_S
 
 
-def said_since(final: Final, at_s: float) -> Final | None:
-    """Return the words of a transcript whose middle is after `at_s` (s): vendors' times are a little early or late.
+def said_since(final: Final, at_s: float, quiet_s: float) -> Final | None:
+    """Return the words of a transcript whose middle is after `at_s`: vendors' times are a little early or late.
 
-    Words without times count as spread evenly over the audio.
+    `quiet_s`: nothing was said from then to `at_s`. A transcript that begins there has no words of before, and vendors let one begin
+    where the last has ended. Words without times count as spread evenly over the audio. Times are seconds.
     """
     if final.start_s >= at_s:
         return final
+    if not final.words and final.start_s >= quiet_s - BOUNDARY_S:
+        return replace(final, start_s=at_s, raw=None)
     texts = final.text.split()
     step_s = (final.end_s - final.start_s) / max(1, len(texts))
     spread = (Word(text=text, start_s=final.start_s + n * step_s, end_s=final.start_s + (n + 1) * step_s) for n, text in enumerate(texts))
@@ -120,6 +124,7 @@ class UserTurns:
         self.appended_s = 0.0  # end of all audio
         self._buffer_s = self._loud_s = 0.0  # begin of what is not committed; end of the last loud piece
         self._cleared_s = -math.inf  # end of what was cleared
+        self._cleared_quiet_s = -math.inf  # end of the last speech in it
         self._item = ""  # id of the item that is being spoken; "" for none
         self._start_s = 0.0
         self._text = ""  # text of the deltas sent since the last final transcript
@@ -171,7 +176,7 @@ class UserTurns:
 
     async def clear(self) -> None:
         """Drop the audio since the last item, and what is said in it."""
-        self._cleared_s = self.appended_s
+        self._cleared_s, self._cleared_quiet_s = self.appended_s, min(self._loud_s, self.appended_s)
         self._reset(self.appended_s)
         if self._listening is not None:
             await self._listening.flush()
@@ -241,11 +246,11 @@ class UserTurns:
     async def _final(self, final: Final) -> None:
         for turn in self._committed:
             if final.start_s < turn.until_s:
-                part = said_since(final, self._cleared_s) if turn.start_s >= self._cleared_s else final
+                part = self._uncleared(final) if turn.start_s >= self._cleared_s else final
                 if part is not None and turn.add(part):
                     await self._transcribed(turn)
                 return
-        kept = said_since(final, self._cleared_s)
+        kept = self._uncleared(final)
         if kept is None:
             return
         final = kept
@@ -253,6 +258,9 @@ class UserTurns:
         await self._delta(final.text)
         self._finals.append(final)
         self._text = ""
+
+    def _uncleared(self, final: Final) -> Final | None:
+        return said_since(final, self._cleared_s, self._cleared_quiet_s)
 
     # ---- turns
 

@@ -118,16 +118,32 @@ async def test_cleared_audio_is_in_no_turn(talk, autojump_clock):
         assert (await client.until(COMPLETED))["transcript"] == "hello"
 
 
-async def test_words_of_cleared_audio_that_come_after_the_next_commit_are_in_no_turn(talk, autojump_clock):
+@pytest.mark.parametrize("pause_s", [0, 1.0])
+async def test_words_of_cleared_audio_that_come_after_the_next_commit_are_in_no_turn(talk, autojump_clock, pause_s):
     async with talk(config=EARS) as (client, plane):
         plane.net.hosts["ears.test", 80] = hosted(FakeDeepgram(api_key="key", answer_after_s=1.0))
         await _configure(client, MANUAL)
-        await client.append(speech(["never mind"], 24_000, pause_s=0))
+        await client.append(speech(["never mind"], 24_000, pause_s=pause_s))
         await client.send("input_audio_buffer.clear")
         await client.until("input_audio_buffer.cleared")
         await client.append(speech(["hello there"], 24_000, pause_s=0))
         await client.send("input_audio_buffer.commit")
         assert (await client.until(COMPLETED))["transcript"] == "hello there"
+
+
+async def test_a_turn_after_silence_that_was_cleared_has_all_its_words(talk, autojump_clock):
+    """Without times of words; the vendor's transcript begins where the last one has ended, in the cleared silence."""
+    mind = FakeOpenAI()
+    async with talk(mind=mind, config=EARS) as (client, plane):
+        plane.net.hosts["ears.test", 80] = hosted(FakeDeepgram(api_key="key"))
+        await _configure(client, MANUAL)
+        await client.append(speech(["never mind"], 24_000, pause_s=1.0))
+        await client.send("input_audio_buffer.clear")
+        await client.until("input_audio_buffer.cleared")
+        await _configure(client, {"audio": {"input": {"turn_detection": {"type": "server_vad"}}}})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.speak, "what is the weather in Paris today")
+            assert (await client.until(COMPLETED))["transcript"] == "what is the weather in Paris today"
 
 
 async def test_words_of_a_turn_that_was_committed_before_audio_is_cleared_are_kept(talk, autojump_clock):
@@ -148,9 +164,12 @@ def test_a_transcript_is_cut_at_a_time_by_its_words_or_spread_evenly(times):
         text="never mind hello there", start_s=1.0, end_s=3.0,
         words=tuple(Word(text=word, start_s=1 + n / 2, end_s=1.4 + n / 2) for n, word in enumerate(words)) if times else (),
     )  # fmt: skip
-    assert said_since(final, 0.5) is final
-    assert (said_since(final, 2.0).text, said_since(final, 2.0).start_s) == ("hello there", 2.0)
-    assert said_since(final, 3.0) is None
+    assert said_since(final, 0.5, 0.5) is final
+    later = said_since(final, 2.0, 2.0)
+    assert (later.text, later.start_s) == ("hello there", 2.0)
+    assert said_since(final, 3.0, 3.0) is None
+    begun_in_silence = said_since(final, 2.0, 1.2)
+    assert (begun_in_silence.text, begun_in_silence.start_s) == ("hello there" if times else final.text, 2.0)
 
 
 async def test_of_speech_that_is_cleared_in_the_middle_the_words_after_it_count(talk, autojump_clock):
