@@ -1,8 +1,8 @@
 """multipart/form-data (RFC 7578, RFC 2046 §5.1), both directions, without buffering the file.
 
 Theory of operation: the body is read as if it started with CRLF, so that every delimiter is `CRLF -- boundary`. Bytes of a file
-are passed on at once, except a tail that could be the start of a delimiter: from the first CR within a delimiter's length of
-the end. Fields are small and are buffered.
+are passed on at once, except a tail that is the start of a delimiter: a piece without a delimiter is not copied, and at most once
+where such a tail stands before or after it. Fields are small and are buffered.
 
     PREAMBLE -- delimiter --> DELIMITER -- line end --> HEADERS -- with a filename --> FILE  -- delimiter --> DELIMITER
                               DELIMITER -- "--" -->     DONE       without         --> FIELD -- delimiter --> DELIMITER
@@ -67,19 +67,26 @@ class MultipartDecoder:
         """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
         parts: list[Part] = []
         if self._step is not MultipartDecoder._done:
-            if self._is_all_of_file(data):
-                return [FileData(data=data)]
+            if (piece := self._piece_of_file(data)) is not None:
+                return [piece]
             self._buffer += data
             while self._step(self, parts):
                 pass
         return parts
 
-    def _is_all_of_file(self, data: bytes) -> bool:
-        """Return whether `data` belongs to the file that is being read, as a whole: then it need not be copied."""
-        if not data or self._buffer or self._step is not MultipartDecoder._file:
-            return False
-        delimiter = self._delimiter
-        return data.find(b"\r", max(0, len(data) - len(delimiter) + 1)) < 0 and delimiter not in data
+    def _piece_of_file(self, data: bytes) -> FileData | None:
+        """Return what is held back of the file and `data`, up to a tail to hold back; None if a delimiter may end them."""
+        held, delimiter = self._buffer, self._delimiter
+        if self._step is not MultipartDecoder._file or self._skip or len(data) < len(delimiter):
+            return None
+        if delimiter in data or (held and delimiter in held + data[: len(delimiter) - 1]):
+            return None
+        keep = _tail_at(data, delimiter)
+        if not held and keep == len(data):
+            return FileData(data=data)
+        piece = b"".join((held, memoryview(data)[:keep]))
+        self._buffer = bytearray(data[keep:])
+        return FileData(data=piece)
 
     def end(self) -> None:
         """End the body. Raises ClientProtocolError if the closing delimiter has not come."""
@@ -164,13 +171,20 @@ class MultipartDecoder:
             del buffer[: at + len(delimiter)]
             self._step = MultipartDecoder._after_delimiter
             return True
-        keep = buffer.find(b"\r", max(0, len(buffer) - len(delimiter) + 1))
-        keep = len(buffer) if keep < 0 else keep
+        keep = _tail_at(buffer, delimiter)
         if keep > self._skip:
             parts.append(FileData(data=bytes(buffer[self._skip : keep])))
             del buffer[:keep]
             self._skip = 0
         return False
+
+
+def _tail_at(data: bytes | bytearray, delimiter: bytes) -> int:
+    """Return where the longest end of `data` begins with which a delimiter begins; the length of `data` if none does."""
+    at = data.find(b"\r", max(0, len(data) - len(delimiter) + 1))
+    while at >= 0 and not delimiter.startswith(bytes(data[at:])):
+        at = data.find(b"\r", at + 1)
+    return len(data) if at < 0 else at
 
 
 def _cap(size: int, limit: int, what: str) -> None:

@@ -52,6 +52,29 @@ SDK_PARTS = [
 ]
 
 
+def test_a_piece_of_a_file_is_passed_on_as_it_is_unless_it_ends_like_the_start_of_a_delimiter():
+    decoder = MultipartDecoder(B)
+    decoder.feed(SDK_FORM[: SDK_FORM.index(b"RIFF")] + b"RIFF")
+    plain, ends_in_cr_and_more = b"a" * 40, b"b" * 36 + b"\r\n-x"
+    for piece in (plain, ends_in_cr_and_more, plain):
+        (part,) = decoder.feed(piece)
+        assert isinstance(part, FileData)
+        assert part.data is piece
+    assert decoder.feed(b"c" * 36 + b"\r\n--") == [FileData(data=b"c" * 36)]
+    assert decoder.feed(b"d" * 40) == [FileData(data=b"\r\n--" + b"d" * 40)]
+    assert decoder.feed(b"e" * 36 + b"\r\n---") == [FileData(data=b"e" * 36)]
+    assert decoder.feed(b"---x17--\r\n" + b" " * 40) == []
+    decoder.end()
+
+
+@given(st.lists(st.sampled_from([b"\r", b"\n", b"-", b"\r\n--", b"\r\n------x1", b"a" * 9]), max_size=12).map(b"".join), st.integers(8, 40))
+def test_a_file_of_near_delimiters_in_pieces_of_any_size(content: bytes, size: int):
+    head = b'------x17\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
+    form = head + content + b"\r\n------x17--\r\n"
+    got = read(form, *range(len(head), len(form), size))
+    assert b"".join(part.data for part in got if isinstance(part, FileData)) == content
+
+
 def test_a_form_cut_at_every_byte():
     assert read(SDK_FORM) == SDK_PARTS
     for at in range(len(SDK_FORM)):
