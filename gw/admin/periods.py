@@ -58,7 +58,7 @@ class Period:
     def step(self, wanted: str | int | None, *, split: bool) -> int:
         """Return the seconds between two points: `wanted`, or what suits the period. Raises RequestError."""
         length = self.until - (self.since or 0.0)
-        if wanted in (None, ""):
+        if wanted is None:
             if self.name in PERIODS:
                 return 3_600 if self.name == "today" else DAY_S
             return next(step for longest, step in (_FINEST_SPLIT if split else _FINEST) if length <= longest)

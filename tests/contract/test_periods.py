@@ -160,6 +160,12 @@ async def test_an_empty_period_is_refused(path, setup):
         assert (answer.status, answer.json["error"]["param"]) == (422, "period"), query
 
 
+@pytest.mark.parametrize("path", ["/api/series?metric=cost", "/v1/first-audio?period=today"])
+async def test_an_empty_step_is_refused(path, setup):
+    answer = await setup.running.get(f"{path}&step=")
+    assert (answer.status, answer.json["error"]["param"]) == (422, "step")
+
+
 async def test_the_log_in_the_order_of_a_figure_equals_sql(setup, mock_clock):
     columns = {"ttfb_ms": "ttfb_ms", "total_latency_ms": "total_latency_ms", "cost_usd": "cost_nusd"}
     for name, column in columns.items():
