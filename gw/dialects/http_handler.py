@@ -26,6 +26,7 @@ from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.llm import ChatEvent, ChatRequest, Completion
+from gw.types.printable import escaped
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
@@ -119,8 +120,8 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
 
 @lru_cache(maxsize=1_024)
 def _header_text(text: str) -> bytes:
-    """Return an administrator's text with anything but visible ASCII escaped."""
-    return text.encode("ascii", "backslashreplace").replace(b"\r", b"").replace(b"\n", b"")
+    """Return a text with anything but visible ASCII escaped: settings that were not used have the names that a caller gave them."""
+    return escaped(text).encode("ascii", "backslashreplace")
 
 
 def while_connected(exchange: HttpExchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:

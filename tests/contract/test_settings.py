@@ -140,6 +140,12 @@ async def test_settings_that_another_vendor_does_without_are_noted(tmp_path, aut
         assert "x-gw-ignored-settings" not in reply.headers
 
 
+async def test_a_setting_with_a_name_that_no_header_can_hold_is_noted_as_well(tmp_path, autojump_clock):
+    async with open_vendors(tmp_path) as (plane, _):
+        reply = await transcribe(plane, "openai", "elevenlabs/scribe_v2", [("\0\u202ex\u7a0b", "1")])
+        assert (reply.status, reply.headers["x-gw-ignored-settings"]) == (200, "\\x00\\u202ex\\u7a0b")
+
+
 async def test_a_live_session_is_never_unredacted(tmp_path, autojump_clock):
     chain = ["deepgram/nova-3", "cartesia/ink-2", "elevenlabs/scribe_v2_realtime", "assemblyai/universal-streaming-multilingual"]
     async with open_vendors(tmp_path, chain=chain) as (plane, fakes):
