@@ -18,6 +18,10 @@ import trio
 
 from gw.relay.places import Places
 
+LAST_REQUEST_S = 1.0
+"""For the first request of a client that has just connected when the drain begins: it cannot know, and a proxy does not repeat a
+request that it has sent. A connection that is used for the second time can be lost in any moment, which clients expect."""
+
 
 class DrainedSocket(Protocol):
     """A WebSocket of a client, as the drain sees it."""
@@ -43,6 +47,8 @@ class Drain:
 
         A scope is removed before it is cancelled, so that its owner sees that no request may begin under it.
         """
+        self.fresh: dict[trio.CancelScope, float] = {}
+        """Scopes around the wait for the first byte of a connection → when the wait began, on trio's clock."""
         self.sockets: set[DrainedSocket] = set()
         self._writes: set[trio.CancelScope] = set()
         self._at_begin: list[Callable[[], None]] = []
@@ -62,6 +68,8 @@ class Drain:
             self._at_begin.pop()()
         while self.idle:
             self.idle.popitem()[0].cancel()
+        for scope, since in self.fresh.items():
+            scope.deadline = min(scope.deadline, since + LAST_REQUEST_S, self.deadline)
         for scope in self._writes:
             scope.deadline = min(scope.deadline, self.deadline)
 

@@ -32,7 +32,7 @@ from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
 from gw.web.connection import Connection, ServerLimits
-from gw.web.drain import Drain
+from gw.web.drain import LAST_REQUEST_S, Drain
 from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import Head, Repeated, head_end, parse_head
@@ -62,7 +62,6 @@ _WITHOUT_BODY = (b"GET", b"HEAD")
 log = structlog.get_logger("gw.web")
 
 
-_LAST_REQUEST_S = 1.0  # for the request of a client that connected in the moment in which the drain began
 _FIRST_HEAD_LEAST = 0.8
 """Share of `head_s` after which the first unused connections are closed: thousands that were opened in one moment, and all close in
 one, keep everybody else waiting for half a second."""
@@ -262,22 +261,32 @@ class _RequestLoop:
         connection, drain, cancel_scope = self._connection, self._server.drain, self.cancel_scope
         if connection.left or (drain.draining and not self._first):
             return
-        if drain.draining:  # its client connected before the listener closed, and sends its request now
-            with trio.move_on_after(_LAST_REQUEST_S):
-                await connection.wait()
+        if self._first:
+            await self._first_byte()
             return
         drain.idle[cancel_scope] = trio.current_time() + self._server.limits.idle_s
         try:
-            if self._first:  # a timer for this wait alone: once per connection, and shorter
-                with trio.move_on_after(self._server.limits.head_s * random.uniform(_FIRST_HEAD_LEAST, 1)):
-                    await connection.wait()
-            else:
-                while not connection.buffer and not connection.left:
-                    await connection.wait()
+            while not connection.buffer and not connection.left:
+                await connection.wait()
         finally:
             cancelled = drain.idle.pop(cancel_scope, None) is None
         if cancelled:  # just as the byte arrived; no request begins under a cancelled scope
             await trio.lowlevel.checkpoint()
+
+    async def _first_byte(self) -> None:
+        """Wait for the first byte of a new connection, whose client may be about to send a request when the drain begins.
+
+        The scope ends the wait and nothing else, so a request that has arrived by then is answered.
+        """
+        drain, now = self._server.drain, trio.current_time()
+        within_s = LAST_REQUEST_S if drain.draining else self._server.limits.head_s * random.uniform(_FIRST_HEAD_LEAST, 1)
+        scope = trio.CancelScope(deadline=min(now + within_s, drain.deadline))
+        drain.fresh[scope] = now
+        try:
+            with scope:
+                await self._connection.wait()
+        finally:
+            del drain.fresh[scope]
 
     def _search(self, searched: int) -> tuple[int, int]:
         buffer = self._connection.buffer

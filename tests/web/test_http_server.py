@@ -520,8 +520,10 @@ async def test_a_drain_closes_idle_connections_and_lets_running_ones_finish():
         await go.wait()
         await respond(send, b"done")
 
-    async with open_host(app) as running, open_host(app) as idle:
+    async with open_host(app) as running, open_host(echo) as idle:
         await running.client.send(request())
+        await idle.client.send(request())
+        await idle.client.response()
         await trio.testing.wait_all_tasks_blocked()
         idle.drain.begin(30)
         running.drain.begin(30)
@@ -531,6 +533,34 @@ async def test_a_drain_closes_idle_connections_and_lets_running_ones_finish():
         response = await running.client.response()
         assert (response.body, response.headers["connection"]) == (b"done", "close")
         assert await running.client.ended()
+
+
+async def test_a_client_that_has_just_connected_when_the_drain_begins_is_answered(autojump_clock):
+    async with open_host(echo) as host:
+        await trio.testing.wait_all_tasks_blocked()
+        await trio.sleep(0.4)
+        host.drain.begin(30)
+        await trio.sleep(0.5)  # the request of a proxy that other work delays
+        await host.client.send(request())
+        response = await host.client.response()
+        assert (response.status, response.headers["connection"]) == (200, "close")
+        assert await host.client.ended()
+
+
+async def test_a_drain_ends_a_new_connection_without_a_request_after_a_second(autojump_clock):
+    async with open_host(echo) as new:
+        began = trio.current_time()
+        await trio.sleep(0.4)
+        new.drain.begin(30)
+        assert await new.client.ended()
+        assert trio.current_time() - began == pytest.approx(1)
+    async with open_host(echo) as old:
+        await trio.sleep(5)
+        began = trio.current_time()
+        old.drain.begin(30)
+        assert await old.client.ended()
+        assert trio.current_time() - began == pytest.approx(0)
+    assert not old.drain.fresh
 
 
 async def test_scope_has_what_asgi_asks_for():
