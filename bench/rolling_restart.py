@@ -39,6 +39,7 @@ providers: {sim: {latency_ms: 20, token_ms: 10}}
 models: {llm: [sim/echo], tts: [sim/tone]}
 serve: {predrain_s: 5, drain_s: 30, allowed_hosts: [gw.example.com]}
 """
+LOG_LINES = 20  # of the proxy's log, printed where requests failed
 MESSAGES = [{"role": "user", "content": "one two three four five"}]
 REQUESTS = (
     ("/v1/chat/completions", {"model": "sim/echo", "messages": MESSAGES}, b'"finish_reason"'),
@@ -219,12 +220,12 @@ def measure(name: str, restarts: int, clients: int, sockets: int, requests: int)
         subprocess.run([*key, "-keyout", folder / "key.pem", "-out", folder / "cert.pem"], check=True, capture_output=True)
         (folder / "gw.pem").write_text((folder / "cert.pem").read_text() + (folder / "key.pem").read_text())
         gateways, front, done = Gateways(folder), free_port(), threading.Event()
-        proxy = subprocess.Popen(proxy_command(name, folder, gateways.ports, front), stderr=(folder / "proxy.log").open("wb"))
+        proxy = subprocess.Popen(proxy_command(name, folder, gateways.ports, front), stderr=(folder / f"{name}.err").open("wb"))
         speakers = [Speaker(front, done) for _ in range(sockets)]
         callers: list[Client | Speaker] = [*(Client(front, done, n) for n in range(clients)), *speakers]
         try:
             time.sleep(2)
-            assert proxy.poll() is None, (folder / "proxy.log").read_text()
+            assert proxy.poll() is None, (folder / f"{name}.err").read_text()
             for caller in callers:
                 caller.start()
             time.sleep(2)
@@ -247,6 +248,9 @@ def measure(name: str, restarts: int, clients: int, sockets: int, requests: int)
         print(f"{name}: {failed} of {what}, in {len(stops)} restarts (stops took {min(stops):.1f} to {max(stops):.1f} s)", flush=True)
         for what, count in failures.most_common(5):
             print(f"    {count} x {what}")
+        if failed:
+            for line in (folder / f"{name}.log").read_text().splitlines()[-LOG_LINES:]:
+                print(f"    {line}")
         return failed
 
 

@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "transcribe": ("gw.cli.voice", "Print the transcript of an audio file."),
     "chat": ("gw.cli.voice", "Send TEXT to a language model and print its answer as it arrives."),
     "turn": ("gw.cli.voice", "Make one complete turn of a conversation from an audio file, or show finished turns."),
+    "bench": ("gw.cli.bench_command", "Test under load with simulated callers, as they speak."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
     "top": ("gw.cli.status", "Show the traffic of the last minute, model by model."),
     "costs": ("gw.cli.report_commands", "Show what was spent."),

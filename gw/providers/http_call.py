@@ -72,6 +72,8 @@ class HttpCall(Abortable[S]):
         self, account: Account, path: bytes, headers: Headers | bytes, body: bytes | RequestBody, classify: Classify,
         read: Callable[[HttpResponse], S],
     ) -> None:
+        if account.headers:
+            headers = (headers if isinstance(headers, bytes) else header_lines(headers)) + header_lines(account.headers)
         self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
         self._account = account
         self._classify = classify

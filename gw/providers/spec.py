@@ -51,6 +51,8 @@ class Account:
     pool: Pool
     options: Mapping[str, object] = attrs.field(factory=dict)
     """Engine options and simulated faults of the entry."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers beside those of the vendor's protocol, sent with every call."""
     call_state: dict[str, Any] = attrs.field(factory=dict)
     """Counters that outlive a call: one dict per provider entry and gateway, whatever the model or key."""
     prewarmed: PrewarmedSockets | None = None

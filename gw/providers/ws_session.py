@@ -74,6 +74,7 @@ def open_socket(
     """Connect to `path` below the provider's address. `prewarmed`: use, and then replace, the socket dialled ahead."""
     ahead = account.prewarmed if prewarmed else None
     connect = account.pool.connect
+    headers = [*headers, *account.headers]
     return open_warm(ahead, account.provider_id, account.origin, path.encode(), headers=headers, connect=connect)
 
 
