@@ -5,9 +5,8 @@ Both ways use the gateway's own clients of the vendors' protocols; only the addr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, TypeVar
 
 import attrs
 import msgspec
@@ -26,7 +25,6 @@ from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.wire import openai_chat
 
-C = TypeVar("C", bound=Callable[..., Any])
 PROTOCOLS: dict[Modality, tuple[str, ...]] = {
     "stt": ("deepgram", "assemblyai", "cartesia", "elevenlabs", "openai"),
     "llm": ("openai", "anthropic", "ollama"),
@@ -81,27 +79,30 @@ class Target:
 
     def listen(self, session_id: str, audio: AudioFormat) -> AbstractAsyncContextManager[ListenSession]:
         spec, account = self._stage("stt", session_id)
-        call = _required(spec.listen, spec, "transcribes no live audio")
-        return call(ListenRequest(model=account.model, format=audio, language=self.language or None), account)
+        assert spec.listen is not None
+        return spec.listen(ListenRequest(model=account.model, format=audio, language=self.language or None), account)
 
     def chat(self, session_id: str, turn_id: str, messages: list[dict[str, str]]) -> AbstractAsyncContextManager[ChatStream]:
         spec, account = self._stage("llm", session_id, turn_id)
+        assert spec.chat is not None
         conversation = [{"role": "system", "content": SYSTEM}, *messages]
         body = {"model": account.model, "messages": conversation, "stream": True}
-        request = openai_chat.parse_request(msgspec.json.encode(body))
-        return _required(spec.chat, spec, "has no language models")(request, account)
+        return spec.chat(openai_chat.parse_request(msgspec.json.encode(body)), account)
 
     def speak(self, session_id: str, turn_id: str) -> AbstractAsyncContextManager[SpeakSession]:
         spec, account = self._stage("tts", session_id, turn_id)
-        call = _required(spec.speak_live, spec, "does not speak")
+        assert spec.speak_live is not None
         request = SpeakLiveRequest(model=account.model, voice=self.voice, format=PCM_16K, language=self.language or None)
-        return call(request, account)
+        return spec.speak_live(request, account)
 
 
-def _required(call: C | None, spec: ProviderSpec, lack: str) -> C:
+def _required(spec: ProviderSpec, modality: Modality) -> ProviderSpec:
+    """Return `spec`. Raises CannotCall if it lacks the call that this stage of a conversation needs."""
+    calls = {"stt": (spec.listen, "live transcription"), "llm": (spec.chat, "language models"), "tts": (spec.speak_live, "speech")}
+    call, name = calls[modality]
     if call is None:
-        raise CannotCall(reason=f"{spec.type} {lack}")
-    return call
+        raise CannotCall(reason=f"{spec.type} has no {name}; name another model with --{modality}")
+    return spec
 
 
 def through_gateway(url: str, key: Secret, choices: Mapping[Modality, StageChoice], pool: Pool) -> Stages:
@@ -112,7 +113,7 @@ def through_gateway(url: str, key: Secret, choices: Mapping[Modality, StageChoic
         protocol = choice.protocol or known[0]
         if protocol not in known:
             raise CannotCall(reason=f"{modality} protocol {protocol!r} is not one of {', '.join(known)}")
-        spec = spec_of(protocol)
+        spec = _required(spec_of(protocol), modality)
         origin = Origin.parse(url.rstrip("/") + _PREFIXES.get(protocol, split_address(spec.base_url).path))
         stages[modality] = spec, Account(provider_id="gateway", model=choice.model, origin=origin, api_key=key, pool=pool)
     return stages
@@ -130,7 +131,7 @@ def straight_to_vendors(catalog: Catalog, choices: Mapping[Modality, StageChoice
         provider = catalog.provider(model.provider)
         if not provider.configured:
             raise CannotCall(reason=f"{provider.id} has no API key")
-        spec = spec_of(provider.type)
+        spec = _required(spec_of(provider.type), modality)
         stages[modality] = spec, Account(
             provider_id=provider.id, model=model.name, origin=spec.origin(provider.id, provider.base_url, provider.options),
             api_key=provider.api_key, pool=pool, options=provider.options,

@@ -135,6 +135,14 @@ def test_the_table_and_the_page(run, slow, tmp_path):
     assert f"<td>End of speech to first audio</td><td>1</td><td>{float(first_audio):g}</td>" in (tmp_path / "page.html").read_text()
 
 
+def test_a_vendor_without_live_transcription_is_named_before_anything_is_called(run, tmp_path):
+    text = "providers: {sim: {}, groq: {api_key: k}}\nmodels: {stt: [groq/whisper-large-v3], llm: [sim/echo], tts: [sim/tone]}\n"
+    (tmp_path / "gw.yaml").write_text(text)
+    result = run(*CALL, "--direct", GW_CONFIG=str(tmp_path / "gw.yaml"))
+    assert result.exit_code == 1
+    assert "groq has no live transcription; name another model with --stt" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
