@@ -57,11 +57,11 @@ _NAMES = {
 @backend_options
 @click.pass_context
 def bench(ctx: click.Context, /, as_json: bool, report: Path | None, backend: Backend, **options: Any) -> None:
-    """Test under load with simulated callers, as they speak: live audio, answers in real time, interruptions.
+    """Test under load with simulated callers, as they speak.
 
-    Each caller transcribes live, has a language model answer and has the answer spoken as it comes, and hears it before the
-    next turn. Without --speech the text-to-speech model under test makes the callers' voices. Every request is paid for as
-    any other. Exit code 1: a turn failed.
+    Each caller transcribes live audio, has a language model answer and has the answer spoken as it comes, and hears it in
+    real time before the next turn; some interrupt it. Without --speech the text-to-speech model under test makes the
+    callers' voices. Every request is paid for as any other. Exit code 1: a turn failed.
 
     \b
     gw bench
