@@ -18,6 +18,7 @@ from gw.config.settings import CostTracking, Settings
 from gw.errors import ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
+from gw.policy.form_order import FormOrder
 from gw.pricing.book import PriceBook, RateRow
 from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
@@ -76,6 +77,7 @@ class Gateway:
     """Work whose request has been answered already."""
     end_of_turn: EndOfTurn = attrs.field(factory=WordsEndTurn)
     """Judges in realtime conversations whether a speaker who pauses has finished."""
+    form_order: FormOrder = attrs.field(init=False, factory=FormOrder)
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
     """Sessions of the dashboard that were logged out."""
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from functools import partial
 
 from gw.dialects import error_bodies, http_handler, live_transcription
+from gw.dialects.arriving_upload import receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.speech_contexts import Context, Contexts, open_contexts
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.relay.relay import TranscribeAnswer
-from gw.types.stt import Transcript
+from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import cartesia_listen, cartesia_speak, sse
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import CancelContext, ContextText
@@ -45,14 +46,17 @@ async def tts_sse(exchange: HttpExchange) -> None:
 
 async def stt(exchange: HttpExchange) -> None:
     async with exchange.upload() as upload:
-        await http_handler.read_form(exchange, upload)
-        request = cartesia_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 
-        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            id_ = exchange.caller.request_id
-            return cartesia_listen.encode_transcript(transcript, request_id=id_, words=bool(request.timestamps)), "application/json"
+        def parse() -> TranscribeRequest:
+            return cartesia_listen.parse_form(upload.fields, upload, upload.format, upload.audio_seconds)
 
-        await http_handler.answer_transcript(exchange, request, encode)
+        async with receive_form(exchange, upload, parse) as received:
+
+            def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
+                id_, words = exchange.caller.request_id, bool(received.request.timestamps)
+                return cartesia_listen.encode_transcript(transcript, request_id=id_, words=words), "application/json"
+
+            await http_handler.answer_transcript(exchange, received.request, encode)
 
 
 ROUTES: Routes = {

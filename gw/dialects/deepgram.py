@@ -15,6 +15,7 @@ from hashlib import sha256
 import attrs
 
 from gw.dialects import error_bodies, live_transcription
+from gw.dialects.arriving_upload import receive_audio
 from gw.dialects.callbacks import CUT, Callback, deliver, forget, keep
 from gw.dialects.exchange import Dialect, HttpExchange, Routes  # fmt: skip
 from gw.dialects.http_handler import JSON, answer_speech, answer_transcript, billed_units, read_audio, read_transcript
@@ -54,17 +55,34 @@ def _is_json(exchange: HttpExchange) -> bool:
 async def listen(exchange: HttpExchange) -> None:
     """Answer with the transcript, or with `callback` at once with the request's id; the transcript is sent there then."""
     url, method = deepgram_listen.callback_of(exchange.query)
+    if url:
+        await _listen_for(_callback(exchange, url, method), exchange)
+        return
+    async with exchange.upload() as upload:
+        if _is_json(exchange):
+            request = await _by_url(exchange, upload)
+            await answer_transcript(exchange, request, partial(_encode, exchange, request, upload))
+            return
+        async with receive_audio(exchange, upload, partial(_parse, exchange, upload)) as received:
+
+            def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
+                return _encode(exchange, received.request, upload, transcript, answer)
+
+            await answer_transcript(exchange, received.request, encode)
+
+
+async def _listen_for(callback: Callback, exchange: HttpExchange) -> None:
     upload = exchange.upload()
     handed_over = False
     try:
-        request = await _recording(exchange, upload)
-        encode = partial(_encode, exchange, request, upload)
-        if not url:
-            await answer_transcript(exchange, request, encode)
-            return
-        callback = _callback(exchange, url, method)
+        if _is_json(exchange):
+            request = await _by_url(exchange, upload)
+        else:
+            await read_audio(exchange, upload)
+            request = _parse(exchange, upload)
         exchange.gateway.relay.resolve(request.model, "stt", exchange.caller)
         exchange.gateway.relay.refuse_unsupported(request, exchange.caller)
+        encode = partial(_encode, exchange, request, upload)
         await _accept(exchange, callback, lambda: _call_back(exchange, request, upload, encode, callback))
         handed_over = True
     finally:
@@ -85,15 +103,13 @@ async def _accept(exchange: HttpExchange, callback: Callback, work: Work) -> Non
         raise
 
 
-async def _recording(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
-    def parse() -> TranscribeRequest:
-        return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
+def _parse(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
+    return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
 
-    if _is_json(exchange):
-        url = deepgram_listen.parse_url(await exchange.body())
-        return by_url(exchange.gateway, url, "url", upload, parse)
-    await read_audio(exchange, upload)
-    return parse()
+
+async def _by_url(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
+    url = deepgram_listen.parse_url(await exchange.body())
+    return by_url(exchange.gateway, url, "url", upload, partial(_parse, exchange, upload))
 
 
 def _encode(

@@ -22,6 +22,7 @@ import msgspec
 import trio
 
 from gw.dialects import error_bodies, http_handler, live_transcription
+from gw.dialects.arriving_upload import receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.http_handler import JSON
 from gw.dialects.remote_recording import by_url
@@ -95,21 +96,22 @@ async def timed_stream(exchange: HttpExchange) -> None:
 
 async def recording(exchange: HttpExchange) -> None:
     async with exchange.upload() as upload:
-        await http_handler.read_form(exchange, upload, elevenlabs_settings.URLS)
-        fields = [*upload.fields, *query_pairs(exchange.query)]
 
         def parse() -> TranscribeRequest:
-            return elevenlabs_listen.parse_form(fields, upload, upload.format, upload.audio_seconds)
+            def parsed() -> TranscribeRequest:
+                fields = [*upload.fields, *query_pairs(exchange.query)]
+                return elevenlabs_listen.parse_form(fields, upload, upload.format, upload.audio_seconds)
 
-        param, url = elevenlabs_listen.url_in(upload.fields)
-        request = by_url(exchange.gateway, url, param, upload, parse) if url else parse()
+            param, url = elevenlabs_listen.url_in(upload.fields)
+            return by_url(exchange.gateway, url, param, upload, parsed) if url else parsed()
 
-        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            id_ = exchange.caller.request_id
-            body = elevenlabs_listen.encode_transcript(transcript, request_id=id_, duration_s=request.audio_seconds or upload.audio_seconds)
-            return body, "application/json"
+        async with receive_form(exchange, upload, parse, elevenlabs_settings.URLS) as received:
 
-        await http_handler.answer_transcript(exchange, request, encode)
+            def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
+                id_, seconds = exchange.caller.request_id, received.request.audio_seconds or upload.audio_seconds
+                return elevenlabs_listen.encode_transcript(transcript, request_id=id_, duration_s=seconds), "application/json"
+
+            await http_handler.answer_transcript(exchange, received.request, encode)
 
 
 ROUTES: Routes = {

@@ -7,7 +7,7 @@ connection).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from typing import Protocol, TypeAlias, TypeVar
@@ -18,7 +18,7 @@ from gw.dialects.exchange import Dialect, Handler, HttpExchange
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
-from gw.dialects.upload import Upload, read_raw_upload, read_upload
+from gw.dialects.upload import AudioReader, Upload
 from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
@@ -281,17 +281,19 @@ def answer_speech(
 
 def answer_transcript(
     exchange: HttpExchange, request: TranscribeRequest, encode: Callable[[Transcript, TranscribeAnswer], tuple[bytes, str]],
-    complete: Callable[[bytes], bytes] | None = None,
+    complete: Callable[[bytes], bytes] | None = None, must_encode: Callable[[], bool] | None = None,
 ) -> Awaitable[None]:
     """Send a transcript: the body of an upstream of the same dialect, or else what `encode` returns, and its content type.
 
-    `complete` adds what the caller's clients insist on to either body.
+    `complete` adds what the caller's clients insist on to either body. `must_encode` is called with the transcript at hand, and
+    returns whether no upstream's body will do.
     """
 
     async def work() -> None:
         async with exchange.gateway.relay.transcribe(request, exchange.caller) as answer:
             transcript = await read_transcript(answer)
-            if transcript.raw is not None and answer.call.spec.dialect == exchange.dialect.name:
+            is_own = answer.call.spec.dialect == exchange.dialect.name and not (must_encode is not None and must_encode())
+            if transcript.raw is not None and is_own:
                 body, content_type = transcript.raw, transcript.content_type
             else:
                 body, content_type = encode(transcript, answer)
@@ -310,23 +312,10 @@ async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transc
             return event
 
 
-async def read_form(exchange: HttpExchange, upload: Upload, urls: Collection[str] = ()) -> None:
-    """Fill `upload` from a form with a file, or with one of the fields `urls` instead, but not with both.
-
-    Raises ClientProtocolError, TooLarge, or OSError when the client leaves.
-    """
-    await read_upload(exchange.scope, exchange.receive, upload)
-    if named := [name for name, value in upload.fields if name in urls and value not in ("", "null")]:
-        if upload.has_file or len(named) > 1:
-            what = f"send the recording once: as the part named 'file', or its address as {named[0]}"
-            raise ClientProtocolError(what=what, param=named[0])
-        return
-    if not upload.has_file or not upload.size:
-        raise ClientProtocolError(what="the form has no audio: send it as the part named 'file'", param="file")
-
-
 async def read_audio(exchange: HttpExchange, upload: Upload) -> None:
-    """Fill `upload` from a body that is the audio itself. Raises like `read_form`."""
-    await read_raw_upload(exchange.scope, exchange.receive, upload)
+    """Fill `upload` from a body that is the audio itself. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+    reader = AudioReader(exchange.scope, exchange.receive, upload)
+    while await reader.read():
+        pass
     if not upload.size:
         raise ClientProtocolError(what="the body has no audio")

@@ -12,6 +12,7 @@ import attrs
 import msgspec
 
 from gw.dialects import http_handler
+from gw.dialects.arriving_upload import ReceivedRequest, receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
@@ -72,29 +73,40 @@ async def speech(exchange: HttpExchange) -> None:
 
 async def transcriptions(exchange: HttpExchange, task: str = "transcribe") -> None:
     async with exchange.upload() as upload:
-        await http_handler.read_form(exchange, upload, ("url",))
 
         def parse() -> TranscribeRequest:
-            return openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
+            def parsed() -> TranscribeRequest:
+                return openai_audio.parse_transcription(upload.fields, upload, upload.format, upload.audio_seconds, task)
 
-        url = openai_audio.url_in(upload.fields)
-        request = by_url(exchange.gateway, url, "url", upload, parse) if url else parse()
-        if deployment := _deployment(exchange):
-            request = attrs.evolve(request, model=deployment)
+            url = openai_audio.url_in(upload.fields)
+            request = by_url(exchange.gateway, url, "url", upload, parsed) if url else parsed()
+            deployment = _deployment(exchange)
+            return attrs.evolve(request, model=deployment) if deployment else request
 
-        def with_groq_id(body: bytes) -> bytes:
-            is_groqs_path = exchange.scope["path"].startswith(_GROQ_PATHS) and request.response_format in ("json", "verbose_json")
-            return x_groq.with_groq_id(body, exchange.caller.request_id) if is_groqs_path else body
+        async with receive_form(exchange, upload, parse, ("url",)) as received:
+            await _answer_transcription(exchange, received)
 
-        def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
-            timestamps, language, audio_s = request.timestamps, request.language, request.audio_seconds
-            return openai_audio.encode_transcript(transcript, request.response_format, timestamps, language, audio_s)
 
-        if not request.stream:
-            await http_handler.answer_transcript(exchange, request, encode, with_groq_id)
-            return
-        opening = exchange.gateway.relay.transcribe(request, exchange.caller)
-        await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
+async def _answer_transcription(exchange: HttpExchange, received: ReceivedRequest) -> None:
+    def with_groq_id(body: bytes) -> bytes:
+        request = received.request
+        is_json = request.response_format in ("json", "verbose_json") and not request.stream
+        has_id = is_json and exchange.scope["path"].startswith(_GROQ_PATHS)
+        return x_groq.with_groq_id(body, exchange.caller.request_id) if has_id else body
+
+    def encode(transcript: Transcript, answer: TranscribeAnswer) -> tuple[bytes, str]:
+        request = received.request
+        if request.stream:
+            return openai_audio.encode_transcript_events([transcript]), "text/event-stream"
+        timestamps, language, audio_s = request.timestamps, request.language, request.audio_seconds
+        return openai_audio.encode_transcript(transcript, request.response_format, timestamps, language, audio_s)
+
+    if not received.request.stream:
+        # A field after the file may still say that the answer is wanted as a stream.
+        await http_handler.answer_transcript(exchange, received.request, encode, with_groq_id, lambda: received.request.stream)
+        return
+    opening = exchange.gateway.relay.transcribe(received.request, exchange.caller)
+    await http_handler.stream_events(exchange, opening, lambda answer: openai_audio.encode_transcript_events)
 
 
 def _deployment(exchange: HttpExchange) -> str | None:

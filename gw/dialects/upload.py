@@ -2,13 +2,15 @@
 
 The fields that decide the route may come after the file (some SDKs send it first), and a fallback must send the audio
 again. So the file is kept as it arrives: in memory, as the pieces it came in, while the uploads of the gateway have room there, else
-in a temporary file that is written and read a megabyte at a time, since each of those steps needs a thread.
+in a temporary file that is written and read a megabyte at a time, since each of those steps needs a thread. It can be read while
+it still arrives (`gw.dialects.arriving_upload`).
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -34,6 +36,8 @@ class Upload:
     """A file and the form's fields. Use as an async context manager; leaving it deletes the file.
 
         in memory ──more than a megabyte, and no room──▶ in a file, its last pieces in memory until they are _BATCH_BYTES
+
+    Between `expect` and `end` it arrives: `size` is what was announced, and readers wait for the rest.
     """
 
     def __init__(self, memory: UploadMemory | None = None) -> None:
@@ -42,6 +46,8 @@ class Upload:
         self.filename = "audio"
         self.content_type = "application/octet-stream"
         self.size = 0
+        """Bytes of the file: all that was announced while it arrives, else all that was received."""
+        self.received = 0
         self.has_file = False
         self._meter = LengthMeter()
         self._memory = memory
@@ -49,6 +55,8 @@ class Upload:
         self._pieces: list[bytes] = []  # what is not in the file
         self._file: IO[bytes] | None = None
         self._in_file = 0
+        self._arriving = False
+        self._readers = trio.lowlevel.ParkingLot()  # those that wait for more
 
     async def __aenter__(self) -> Upload:
         return self
@@ -75,22 +83,44 @@ class Upload:
 
     @property
     def audio_seconds(self) -> float:
-        """Length of what was written, measured by us; 0.0 if it cannot be."""
-        return self._meter.seconds
+        """Length of what was written, measured by us; 0.0 if it cannot be. While it arrives: of samples, all of it, else 0.0."""
+        if not self._arriving:
+            return self._meter.seconds
+        fmt = self._meter.format
+        return self.size / fmt.bytes_per_second if fmt is not None and fmt.bytes_per_second else 0.0
+
+    def expect(self, size: int) -> None:
+        """Let the file be read before its end, which is expected after `size` bytes."""
+        self.size, self._arriving = size, True
+
+    def stop_expecting(self) -> None:
+        """Take `expect` back, before any reading has begun."""
+        self.size, self._arriving = self.received, False
+
+    def end(self) -> bool:
+        """Note that all was received. Return whether it has the expected size; if not, readings that have begun never go on."""
+        as_expected = self.received == self.size
+        self.size, self._arriving = self.received, False
+        if as_expected:
+            self._readers.unpark_all()
+        return as_expected
 
     async def write(self, data: bytes) -> None:
         """Append to the file. Raises StoreUnavailable."""
-        self.size += len(data)
+        self.received += len(data)
+        if not self._arriving:
+            self.size = self.received
         self._meter.feed(data)
         self._pieces.append(data)
-        if self._file is None and (self.size <= _ALWAYS_IN_MEMORY_BYTES or self._has_room()):
-            return
-        if self._file is None or self.size - self._in_file >= _BATCH_BYTES:
-            await trio.to_thread.run_sync(self._move_to_file)
+        in_memory = self._file is None and (self.received <= _ALWAYS_IN_MEMORY_BYTES or self._has_room())
+        if not in_memory and (self._file is None or self.received - self._in_file >= _BATCH_BYTES):
+            await self._move_to_file()
+        if self._arriving and self.received < self.size:  # the last piece waits for `end`
+            self._readers.unpark_all()
 
     def _has_room(self) -> bool:
         """Take memory for all that was written, if there is any."""
-        if self._memory is None or not self._memory.take(more := self.size - self._taken):
+        if self._memory is None or not self._memory.take(more := self.received - self._taken):
             return False
         self._taken += more
         return True
@@ -100,7 +130,14 @@ class Upload:
             self._memory.give_back(self._taken)
             self._taken = 0
 
-    def _move_to_file(self) -> None:
+    async def _move_to_file(self) -> None:
+        moved = len(self._pieces)
+        await trio.to_thread.run_sync(self._write_pieces)
+        del self._pieces[:moved]
+        self._in_file = self.received
+        self._free()
+
+    def _write_pieces(self) -> None:
         with _disk_errors():
             if self._file is None:
                 self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # closed in __aexit__
@@ -108,27 +145,38 @@ class Upload:
                 rest = memoryview(piece)
                 while rest:
                     rest = rest[self._file.write(rest) :]
-        self._pieces = []
-        self._in_file = self.size
-        self._free()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the file from its beginning; each iteration has a position of its own, so two candidates may read at once."""
-        at = 0
-        while at < self._in_file:
-            piece = await trio.to_thread.run_sync(self._read, at)
+        at = in_file = next_piece = 0
+        expected = self.size
+        while True:
+            while self._arriving and (at == self.received or self.received >= self.size):
+                await self._readers.park()
+            if self.size != expected:
+                await trio.sleep_forever()  # it ended elsewhere: who reads is about to be cancelled
+            if at >= self.size:
+                return
+            if in_file != self._in_file:
+                in_file, next_piece = self._in_file, 0
+            if at < in_file:
+                piece = await trio.to_thread.run_sync(self._read, at)
+            else:
+                piece, next_piece = self._joined(next_piece)
             at += len(piece)
             yield piece
-        joined: list[bytes] = []
+
+    def _joined(self, first: int) -> tuple[bytes, int]:
+        """Return pieces in memory from the one with the index `first` on, joined where they are small, and the next index."""
         size = 0
-        for piece in self._pieces:
-            joined.append(piece)
-            size += len(piece)
+        for index in range(first, len(self._pieces)):
+            size += len(self._pieces[index])
             if size >= _LEAST_BYTES:
-                yield joined[0] if len(joined) == 1 else b"".join(joined)
-                joined, size = [], 0
-        if joined:
-            yield b"".join(joined)
+                break
+        else:
+            index = len(self._pieces) - 1
+        pieces = self._pieces[first : index + 1]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces), index + 1
 
     def _read(self, at: int) -> bytes:
         assert self._file is not None
@@ -145,36 +193,88 @@ def _disk_errors() -> Iterator[None]:
         raise StoreUnavailable(what=f"the upload cannot be kept: {error.strerror}") from error
 
 
-async def read_upload(scope: Scope, receive: Receive, upload: Upload) -> None:
-    """Fill `upload` from a form. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
-    content_type = header(scope, b"content-type") or b""
-    if not content_type.lower().startswith(b"multipart/form-data"):
-        raise ClientProtocolError(what="send the audio as multipart/form-data", param="content-type")
-    decoder = multipart.MultipartDecoder(multipart.boundary_of(content_type))
-    more = True
-    while more:
-        data, more = await _receive(receive)
-        for event in decoder.feed(data):
-            await _store(event, upload)
-    decoder.end()
+class UploadReader(ABC):
+    """Reads a request's body into `upload`, piece by piece."""
+
+    def __init__(self, scope: Scope, receive: Receive, upload: Upload) -> None:
+        self._receive = receive
+        self.upload = upload
+        length = header(scope, b"content-length") or b""
+        self._left = int(length) if length.isdigit() and header(scope, b"content-encoding") is None else None
+
+    @property
+    def bytes_left(self) -> int:
+        """Return how many bytes of the body were announced and not received; 0 if that is unknown."""
+        return self._left or 0
+
+    async def read(self) -> bool:
+        """Read a piece; return whether more follow. Raises ClientProtocolError, TooLarge, or OSError when the client leaves."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionResetError("the client left before its upload was complete")
+        data, more = message.get("body", b""), bool(message.get("more_body"))
+        if self._left is not None:
+            self._left -= len(data)
+        await self._add(data)
+        if not more:
+            self._end()
+        return more
+
+    @abstractmethod
+    async def _add(self, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Note that the body is complete. Raises ClientProtocolError."""
+
+    @property
+    @abstractmethod
+    def file_size(self) -> int | None:
+        """Return how many bytes the file has if nothing comes after it; None if that cannot be said yet."""
 
 
-async def read_raw_upload(scope: Scope, receive: Receive, upload: Upload) -> None:
-    """Fill `upload` from a body that is the audio itself. Raises like `read_upload`."""
-    upload.begin("", (header(scope, b"content-type") or b"").decode("latin-1"))
-    more = True
-    while more:
-        data, more = await _receive(receive)
+class FormReader(UploadReader):
+    """Reads a form. Raises ClientProtocolError, when made, for a body that is none."""
+
+    def __init__(self, scope: Scope, receive: Receive, upload: Upload) -> None:
+        super().__init__(scope, receive, upload)
+        content_type = header(scope, b"content-type") or b""
+        if not content_type.lower().startswith(b"multipart/form-data"):
+            raise ClientProtocolError(what="send the audio as multipart/form-data", param="content-type")
+        boundary = multipart.boundary_of(content_type)
+        self._closing_bytes = len(b"\r\n--%b--\r\n" % boundary)
+        self._decoder = multipart.MultipartDecoder(boundary)
+
+    @property
+    def file_size(self) -> int | None:
+        held = self._decoder.held_of_file
+        return None if held is None or self._left is None else self.upload.received + held + self._left - self._closing_bytes
+
+    async def _add(self, data: bytes) -> None:
+        for event in self._decoder.feed(data):
+            await _store(event, self.upload)
+
+    def _end(self) -> None:
+        self._decoder.end()
+
+
+class AudioReader(UploadReader):
+    """Reads a body that is the audio itself."""
+
+    def __init__(self, scope: Scope, receive: Receive, upload: Upload) -> None:
+        super().__init__(scope, receive, upload)
+        upload.begin("", (header(scope, b"content-type") or b"").decode("latin-1"))
+
+    @property
+    def file_size(self) -> int | None:
+        return None if self._left is None else self.upload.received + self._left
+
+    async def _add(self, data: bytes) -> None:
         if data:
-            await upload.write(data)
+            await self.upload.write(data)
 
-
-async def _receive(receive: Receive) -> tuple[bytes, bool]:
-    """Return the next piece of a body, and whether more follow."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ConnectionResetError("the client left before its upload was complete")
-    return message.get("body", b""), bool(message.get("more_body"))
+    def _end(self) -> None:
+        pass
 
 
 async def _store(event: multipart.Part, upload: Upload) -> None:

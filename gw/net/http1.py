@@ -33,6 +33,7 @@ CONNECT_S: Final = 5.0
 OPENINGS_MAX: Final = 256  # request lines kept per origin: one per path
 JOIN_MAX_BYTES: Final = 65_536
 """Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
+_LEAST_BYTES: Final = 16_384  # of a body whose pieces may come slowly: less than that waits for the next piece
 
 _PRINTABLE: Final = bytes(range(0x21, 0x7F))
 
@@ -321,10 +322,14 @@ async def _send_chunks(transport: Transport, head: bytes, body: RequestBody) -> 
                 raise ValueError("the request body is longer than its announced size")
             if len(unsent) + len(chunk) <= JOIN_MAX_BYTES:
                 unsent += chunk
-                continue
-            if not await _write(transport, unsent):
-                return False
-            unsent = chunk
+            else:
+                if not await _write(transport, unsent):
+                    return False
+                unsent = chunk
+            if len(unsent) >= _LEAST_BYTES:  # the next one may still have to arrive
+                if not await _write(transport, unsent):
+                    return False
+                unsent = b""
         if unsent and not await _write(transport, unsent):
             return False
     finally:

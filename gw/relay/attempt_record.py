@@ -20,7 +20,7 @@ def record_of(attempt: Attempt, *, began: float, now: float, is_only: bool) -> A
         model_id=attempt.model.id,
         provider=_other_provider(attempt.model),
         outcome=_outcome(attempt),
-        started_ms=milliseconds(started - began),
+        started_ms=milliseconds(max(0.0, started - began)),
         duration_ms=milliseconds((now if attempt.ended is None else attempt.ended) - started),
         ttfb_ms=None if ready_at is None else milliseconds(ready_at - started),
         error_code=error.code if error else None,

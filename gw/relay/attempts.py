@@ -125,6 +125,14 @@ class RequestContext(ABC, Generic[S, E]):
                 attempt.ended, attempt.error = now, skip
             raise unsupported([skip for _, skip in skipped])
 
+    def first_event_due(self, now: float) -> float:
+        """Return the time at which the first content of an attempt that begins `now` is due; infinite: nobody waits for it yet."""
+        return now + self.first_event_s
+
+    def fault_of_vendor(self, error: ProviderError | None) -> ProviderError | None:
+        """Return the error with which an attempt ended, if it may say something of the vendor's health."""
+        return error
+
     def note_speed(self, model: Model, seconds: float) -> None:
         """Note the time from the call to the first content."""
         self.planner.response_times.add(self.speed_key(model), seconds)
@@ -233,7 +241,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         try:
             meter.calling(attempt, model)
             self._upstream = upstream = call.open()
-            self._watch(upstream, now + request.first_event_s)
+            self._watch(upstream, request.first_event_due(now))
             stream = await upstream.__aenter__()
             try:
                 try:
@@ -245,7 +253,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 if self.aborted:
                     raise self._late()
                 self._set_deadline(math.inf)
-                request.note_speed(model, trio.current_time() - now)
+                request.note_speed(model, trio.current_time() - attempt.started)
             except BaseException:
                 await upstream.__aexit__(*sys.exc_info())
                 raise
@@ -291,6 +299,10 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         detail = f"silent for {idle_s:g} s in the middle of its answer"
         raise UpstreamSlow(provider=self._call.provider.id, after_s=idle_s, detail=detail)
 
+    def await_first_event(self, now: float) -> None:
+        """Start the time within which the first content is due."""
+        self._set_deadline(self._request.first_event_due(now))
+
     def _set_deadline(self, deadline: float) -> None:
         if self._scope is not None:
             self._scope.deadline = deadline
@@ -300,7 +312,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
     def _watch(self, upstream: AbstractAsyncContextManager[S], deadline: float) -> None:
         """Arrange the deadline: with the keeper where one runs and the call can be aborted, else with a scope."""
         in_flight = self._request.in_flight
-        if in_flight.keeper.running:
+        if in_flight.keeper.running and deadline != math.inf:  # infinite: what is awaited is our caller, not only the connection
             self._abort = getattr(upstream, "abort", None)  # an Abortable; isinstance would cost three calls more
         if self._abort is None:
             self._scope = scope = trio.CancelScope()
@@ -343,7 +355,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         now = trio.current_time()
         fault = outcome if isinstance(outcome, ProviderError) else None
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
-        self._call.gate.leave(now, fault, answered=answered)
+        self._call.gate.leave(now, self._request.fault_of_vendor(fault), answered=answered)
         self._attempt.ended, self._attempt.error = now, fault
         if replacement is not None:
             raise replacement from None

@@ -156,6 +156,21 @@ class Meter:
         self.attempts.append(attempt)
         return attempt
 
+    def begin_now(self, now: float, estimate: Usage) -> None:
+        """Count times from now on, and bill by `estimate`: the request is complete only now.
+
+        Attempts may have begun while it arrived.
+        """
+        self.estimate = estimate
+        self.timestamp += now - self.started
+        self.started = now
+        if self.first_call_at is not None:
+            self.first_call_at = now
+        for attempt in self.attempts:
+            if attempt.ended is None:
+                attempt.started = now
+                attempt.estimate = estimate.times(attempt.channels)
+
     def calling(self, attempt: Attempt, model: Model) -> None:
         """Write the intent to the journal; called immediately before an upstream call."""
         attempt.called = True

@@ -13,7 +13,7 @@ has one.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from typing import TypeAlias
@@ -48,7 +48,6 @@ from gw.relay.in_turn import try_in_turn
 from gw.relay.large_requests import TranslatedCall, is_large
 from gw.relay.listening import ListeningSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
-from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.request import AnsweredRequest
 from gw.relay.request_spec import RequestSpec
 from gw.relay.response import Response, UsageCounter
@@ -56,6 +55,7 @@ from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_ids import SpeechIds
 from gw.relay.speech_response import SpeechResponse
 from gw.relay.transcoding import TranscodedCall, provider_format
+from gw.relay.transcription import AnsweredTranscription, transcription_spec
 from gw.relay.voice_pace import VoicePace, VoicePaces
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
@@ -98,7 +98,7 @@ class Relay:
         return _Chat(self.planner, self.in_flight, self.turns, request, caller, spec)
 
     def transcribe(self, request: TranscribeRequest, caller: Caller) -> AbstractAsyncContextManager[TranscribeAnswer]:
-        return _Transcription(self.planner, self.in_flight, self.turns, request, caller, _transcription_spec(request))
+        return AnsweredTranscription(self.planner, self.in_flight, self.turns, request, caller, transcription_spec(request))
 
     def speak(self, request: SpeakRequest, caller: Caller) -> AbstractAsyncContextManager[SpeakAnswer]:
         estimate = usage_counters.estimate_speak(request)
@@ -120,7 +120,7 @@ class Relay:
     def refuse_unsupported(self, request: TranscribeRequest | ListenRequest, caller: Caller) -> None:
         """Raise UnsupportedSetting if no candidate honours the settings, for a request that is made later."""
         if isinstance(request, TranscribeRequest):
-            spec = _transcription_spec(request)
+            spec = transcription_spec(request)
         else:
             spec = RequestSpec(
                 modality="stt", requested=request.model, stream=True, estimate=Usage(), call="listen", settings=request
@@ -135,13 +135,6 @@ class Relay:
         """
         spec = RequestSpec(modality=modality, requested=requested, stream=True, estimate=Usage())
         return self.planner.plan(spec, caller).models
-
-
-def _transcription_spec(request: TranscribeRequest) -> RequestSpec:
-    estimate = usage_counters.estimate_transcribe(request)
-    return RequestSpec(
-        modality="stt", requested=request.model, stream=request.stream, estimate=estimate, call="transcribe", settings=request
-    )
 
 
 class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
@@ -187,48 +180,6 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 
     def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
         return usage_counters.ChatCounter(self._request, self._text)
-
-
-class _Transcription(AnsweredRequest[TranscribeRequest, TranscribeStream, TranscribeEvent]):
-    """A request to transcribe. A recording at an address is fetched before the first candidate that does not do so itself."""
-
-    __slots__ = ()
-
-    def is_hedged(self) -> bool:
-        return not self._request.url and super().is_hedged()
-
-    def _try(self, model: Model) -> Awaitable[OpenAttempt[TranscribeStream, TranscribeEvent]]:
-        fetch = self._request.fetch
-        if fetch is None or fetches(self.candidates.catalog, model, self._request.dialect):
-            return super()._try(model)
-        return self._try_fetched(model, fetch)
-
-    async def _try_fetched(
-        self, model: Model, fetch: Callable[[], Awaitable[TranscribeRequest]]
-    ) -> OpenAttempt[TranscribeStream, TranscribeEvent]:
-        self._request = await fetched(fetch, model, is_first=not self.meter.attempts)
-        self.meter.estimate = usage_counters.estimate_transcribe(self._request)
-        return await super()._try(model)
-
-    def first_content(self, stream: TranscribeStream, provider: str) -> Awaitable[list[TranscribeEvent]]:
-        return stream.receive()
-
-    def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[TranscribeStream]:
-        call, request = offered(spec.transcribe, account), self._request
-        language = request.language or model.default_language
-        sent = request if language == request.language else attrs.evolve(request, language=language)
-        if self.meter.capture is not None and not request.url:
-            sent = attrs.evolve(sent, audio=self.meter.capture.recording(request.audio, request.format))
-        return partial(call, sent, account)
-
-    def prepare(self, model: Model, now: float) -> PreparedCall[TranscribeStream]:
-        return self.note_billed_options(super().prepare(model, now), self._request, self.meter.attempts[-1])
-
-    def counter_for(self, opened: OpenAttempt[TranscribeStream, TranscribeEvent]) -> UsageCounter[TranscribeEvent]:
-        return usage_counters.TranscribeCounter(self._request, opened.call.spec.rounds_audio_up_to_s, self._on_text)
-
-    def _on_text(self, text: str) -> None:
-        self._turns.transcript(self.meter.place, text, self.meter.now())
 
 
 class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):

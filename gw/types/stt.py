@@ -66,6 +66,13 @@ class _Settings:
         return [name for name, value in settings if value]
 
 
+class WhenReceived(Protocol):
+    """Called when all of an upload was received."""
+
+    def __call__(self, request: TranscribeRequest, /, *, as_expected: bool) -> None:
+        """Take the request in place of the one before. `as_expected`: the settings are the same, and the audio as long as announced."""
+
+
 @attrs.frozen(kw_only=True)
 class TranscribeRequest(_Settings):
     """Request to transcribe a recording. `fields` are the other form or query fields, in the names of `dialect`."""
@@ -91,6 +98,8 @@ class TranscribeRequest(_Settings):
     """Address of the recording, if the caller sent that instead of audio. `audio` is empty until it has been fetched."""
     fetch: Callable[[], Awaitable[TranscribeRequest]] | None = None
     """Fetches the recording at `url` and returns the request with its audio, and without `url`."""
+    call_when_received: Callable[[WhenReceived], None] | None = None
+    """Registers a function that is called when all of a recording was received; None unless the recording still arrives."""
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ class MultipartDecoder:
         self._buffer = bytearray(data[keep:])
         return FileData(data=piece)
 
+    @property
+    def held_of_file(self) -> int | None:
+        """Return how many bytes of a file are held back, as they may belong to a delimiter; None outside of a file."""
+        return len(self._buffer) - self._skip if self._step is MultipartDecoder._file else None
+
     def end(self) -> None:
         """End the body. Raises ClientProtocolError if the closing delimiter has not come."""
         if self._step is not MultipartDecoder._done:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gw.dialects.upload import Upload, read_upload
+from gw.dialects.upload import FormReader, Upload
 from gw.errors import ClientProtocolError, StoreUnavailable
 from gw.relay.in_flight import UploadMemory
 from gw.types.audio import PCM_16K, AudioFormat
@@ -28,6 +28,11 @@ def form(fields, audio: bytes, *, file_first: bool = False) -> bytes:
     return file_head + audio + b"\r\n" + only_fields + b"--" + BOUNDARY + b"--\r\n"
 
 
+async def read(reader: FormReader) -> None:
+    while await reader.read():
+        pass
+
+
 @asynccontextmanager
 async def upload_of(
     body: bytes, *, piece: int = 10_000, content_type: bytes | None = None, memory: UploadMemory | None = None
@@ -40,7 +45,7 @@ async def upload_of(
 
     scope = {"headers": [(b"content-type", content_type or b"multipart/form-data; boundary=" + BOUNDARY)]}
     async with Upload(memory) as upload:
-        await read_upload(scope, receive, upload)
+        await read(FormReader(scope, receive, upload))
         yield upload
 
 
@@ -133,4 +138,4 @@ async def test_a_client_that_leaves_is_an_oserror():
 
     async with Upload() as upload:
         with pytest.raises(OSError, match="left"):
-            await read_upload({"headers": [(b"content-type", b"multipart/form-data; boundary=x")]}, receive, upload)
+            await read(FormReader({"headers": [(b"content-type", b"multipart/form-data; boundary=x")]}, receive, upload))

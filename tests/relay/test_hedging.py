@@ -55,6 +55,12 @@ class Script:
         provider = Provider(id=model.provider, type="sim", location="local")
         return PreparedCall(model, provider, None, Gate(self, model.id), lambda: self.call(model))
 
+    def first_event_due(self, now):
+        return now + self.first_event_s
+
+    def fault_of_vendor(self, error):
+        return error
+
     def note_speed(self, model, seconds):
         pass
 

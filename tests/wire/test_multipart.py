@@ -210,3 +210,16 @@ def test_encoding_and_decoding_round_trip(fields, file_name, data, cuts):
     start, *content = parts[len(fields) :]
     assert start == FileStart(name="file", filename=file_name, content_type="audio/wav")
     assert content == [*([FileData(data=data)] if data else [])]
+
+
+@pytest.mark.parametrize("size", [0, 1, 300, 70_000])
+def test_what_is_left_of_the_body_says_how_long_a_file_is_that_ends_it(size):
+    head, tail = encode_form([("model", "m")], file_name="a.wav", file_content_type="audio/wav", boundary=B)
+    body, closing = head + b"x" * size + tail, len(b"\r\n--" + B + b"--\r\n")
+    for cut in range(len(head), len(head) + size + 1, max(1, size // 50)):
+        decoder = MultipartDecoder(B)
+        received = sum(len(part.data) for part in decoder.feed(body[:cut]) if isinstance(part, FileData))
+        assert decoder.held_of_file is not None
+        assert received + decoder.held_of_file + len(body) - cut - closing == size
+    decoder.feed(body[cut:])
+    assert decoder.held_of_file is None
