@@ -263,6 +263,17 @@ class StoreUnavailable(StoreError):
     """The database or its journal cannot be used."""
 
 
+class BankUnreachable(GwError, status=503, code="fleet_unreachable"):
+    """The server that counts for all gateways of a fleet cannot be reached."""
+
+    address: str
+    why: str
+
+    @property
+    def message(self) -> str:
+        return f"the fleet's Valkey server at {self.address} cannot be used: {self.why}"
+
+
 class DatabaseUnusable(StoreUnavailable):
     """The database cannot be used until somebody mends or replaces it: it is damaged, of another program or of a newer gw."""
 

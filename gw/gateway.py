@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
 from typing import Literal
@@ -14,8 +15,9 @@ import trio
 from gw import __version__
 from gw.admin.registrar import Registrar
 from gw.config.capture_rules import check_capture
+from gw.config.fleet_rules import check_fleet, fleet_error
 from gw.config.settings import CostTracking, Settings
-from gw.errors import ConfigError, Problem, one_error
+from gw.errors import BankUnreachable, ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
 from gw.policy.form_order import FormOrder
@@ -28,6 +30,7 @@ from gw.relay.accounting import Accounting
 from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
+from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
 from gw.store.capture_writer import CaptureStore
@@ -35,10 +38,14 @@ from gw.store.store import Store, open_readonly, open_store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
+from gw.types.bank_address import BankAddress
 from gw.types.secret import Secret
 
-HealthProblem = Literal["records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written"]
+HealthProblem = Literal[
+    "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable"
+]
 
+_LEAVE_S = 1.0
 _MAX_ENDED_SESSIONS = 10_000  # when full, the session that was logged out first is forgotten
 
 
@@ -53,6 +60,8 @@ class Gateway:
     captures: CaptureStore | None = None
     """None: there is no secret to encrypt captured content with, so nothing is captured."""
     relay: Relay
+    leases: Leases | None = None
+    """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
     ledger: Ledger
     limits: ProviderLimits
     metrics: Metrics
@@ -93,6 +102,7 @@ class Gateway:
             ("reload_failed", self.failed_reload),
             ("retention_held", self.store.retention_held),
             ("capture_not_written", self.captures is not None and self.captures.trouble),
+            ("fleet_unreachable", self.leases is not None and self.leases.is_alone),
             ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
         return [name for name, present in found if present]
@@ -118,7 +128,7 @@ class Gateway:
 
 _BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight")
 """Settings of `serve` that are read once, at the start."""
-_BOUND_SECTIONS = ("cost_tracking", "capture", "mcp")
+_BOUND_SECTIONS = ("cost_tracking", "capture", "fleet", "mcp")
 
 
 def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
@@ -152,8 +162,12 @@ async def open_gateway(
     clock = clock or SystemClock()
     book = PriceBook(_rates(settings))
     current = CurrentCatalog(build(settings))
-    async with _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only, spares=spares) as store:
-        limits, metrics = ProviderLimits(settings.routing.breaker), Metrics()
+    async with AsyncExitStack() as opened:
+        store = await opened.enter_async_context(
+            _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only, spares=spares)
+        )
+        leases = None if read_only or not settings.fleet.valkey else await opened.enter_async_context(_fleet(settings))
+        limits, metrics = ProviderLimits(settings.routing.breaker, leases), Metrics()
 
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
@@ -164,7 +178,9 @@ async def open_gateway(
         await registrar.load(decrypt=not read_only)
         spent = await store.spend(utc_day(clock.now()))
         estimated = {project: spend.estimated for project, spend in spent.items()}
-        ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated)
+        ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated, leases)
+        for project in current.catalog.projects.values():
+            ledger.budget_lease(project)  # so that the bank knows from the start what was spent
         pool = make_pool()
         captures = None if read_only or not settings.secret else _captures(settings, clock, registrar)
         accounting = Accounting(
@@ -179,16 +195,36 @@ async def open_gateway(
                     nursery.start_soon(relay.in_flight.keeper.run)
                     if captures is not None:
                         nursery.start_soon(captures.run)
+                    if leases is not None:
+                        await nursery.start(leases.run)
                     gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-                        captures=captures, relay=relay, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
-                        started_at=clock.now(), request_ids=accounting.request_ids,
+                        captures=captures, relay=relay, leases=leases, ledger=ledger, limits=limits, metrics=metrics, book=book,
+                        pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
                     nursery.start_soon(gateway.background.run)
                     yield gateway
                     nursery.cancel_scope.cancel()
         finally:
+            if leases is not None:
+                with trio.move_on_after(_LEAVE_S, shield=True):
+                    await leases.leave()
             await pool.aclose()
+
+
+@asynccontextmanager
+async def _fleet(settings: Settings) -> AsyncIterator[Leases]:
+    """Connect to the bank of the fleet. Raise ConfigError naming the setting: without it, no limit would hold from the start."""
+    from gw.fleet.valkey_bank import open_bank  # one gateway alone imports nothing of it
+
+    check_fleet(settings)
+    fleet = settings.fleet
+    async with AsyncExitStack() as opened:
+        try:
+            bank = await opened.enter_async_context(open_bank(BankAddress.parse(fleet.valkey.reveal()), fleet.name))
+        except BankUnreachable as error:
+            raise fleet_error(settings, error.message) from None
+        yield Leases(bank, fleet.instance or socket.gethostname())
 
 
 def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> CaptureStore:

@@ -36,6 +36,7 @@ from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
 from gw.telemetry.log_lines import LogLines
+from gw.types.bank_address import BankAddress
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.app import make_dispatch
@@ -140,7 +141,13 @@ def _secrets(settings: Settings) -> list[Secret]:
     """Return every secret of the configuration, so that none of them can get into the log."""
     provider_keys = [p.api_key for p in settings.providers.values()]
     project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
-    return [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
+    fleet = [settings.fleet.valkey, *_password(settings)]
+    return [settings.auth.admin_token, settings.mcp_token, *fleet, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
+
+
+def _password(settings: Settings) -> list[Secret]:
+    url = settings.fleet.valkey.reveal()
+    return [BankAddress.parse(url).password] if url else []
 
 
 async def _main(

@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "models": ("gw.cli.catalog_commands", "List, add, change or delete models."),
     "providers": ("gw.cli.catalog_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
+    "fleet": ("gw.cli.fleet_commands", "Show the gateways of a fleet, or forget one that will not come back."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
     "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),

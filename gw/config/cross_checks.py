@@ -13,11 +13,13 @@ from gw.config.node import suggestion
 from gw.config.settings import ANY_ORIGIN, Settings
 from gw.errors import ConfigError, Problem
 from gw.types.address import is_loopback
+from gw.types.bank_address import BankAddress
 from gw.types.entities import DEFAULT_PROJECT, Model
 from gw.types.ids import MODALITIES, Modality
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
+_FLEET_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MCP_HINT = "set GW_MCP_TOKEN, the token that MCP clients send, or serve on loopback"
 Chains = Mapping[Modality, tuple[str, ...]]
 
@@ -49,6 +51,7 @@ class CrossChecks:
                 self._reference(("voices", alias, name), name, [*settings.providers, *PROVIDER_TYPES], "provider")
         self._auth()
         self._serve()
+        self._fleet()
 
     def _reference(self, path: Path, name: str, known: Collection[str], kind: str) -> None:
         if name not in known:
@@ -135,6 +138,18 @@ class CrossChecks:
         elif settings.mcp.enabled and settings.mcp_refuses(serve.host):
             self._document.problem(("mcp", "enabled"), _open_mcp(serve.host), _MCP_HINT)
         self._cors()
+
+    def _fleet(self) -> None:
+        fleet = self._settings.fleet
+        if fleet.valkey:
+            try:
+                BankAddress.parse(fleet.valkey.reveal())
+            except ValueError as error:
+                self._document.problem(("fleet", "valkey"), f"fleet.valkey {error}")
+        for setting, name in (("name", fleet.name), ("instance", fleet.instance)):
+            if name and not _FLEET_NAME.fullmatch(name):
+                what = f"fleet.{setting} {name!r} has a character that is not allowed"
+                self._document.problem(("fleet", setting), what, "use letters, digits, dots, dashes and underscores, 64 at most")
 
     def _cors(self) -> None:
         for index, origin in enumerate(self._settings.serve.cors_origins):

@@ -199,6 +199,15 @@ class Mcp:
 
 
 @attrs.frozen(kw_only=True)
+class FleetSettings:
+    valkey: Annotated[
+        Secret, "server that counts for all gateways: valkey://[user:password@]host[:port][/database], valkeys:// with TLS; or Redis 7"
+    ] = Secret("")
+    name: Annotated[str, "gateways that have it in common share budgets and requests_per_minute"] = "gw"
+    instance: Annotated[str, "name of this gateway in the fleet; default: its host name"] = ""
+
+
+@attrs.frozen(kw_only=True)
 class Latency:
     ttfb_warning_ms: Annotated[Milliseconds, "the dashboard marks models whose p95 or p99 to the first byte exceeds it"] = 1_000.0
 
@@ -221,6 +230,7 @@ class Settings:
     routing: Routing = Routing()
     auth: Auth = Auth()
     mcp: Mcp = Mcp()
+    fleet: FleetSettings = FleetSettings()
     latency: Latency = Latency()
     secret: Secret = Secret("")
     """`GW_SECRET`: encrypts stored API keys; empty = the file `.secret` in `secret_folder`."""

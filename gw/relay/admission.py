@@ -9,6 +9,8 @@ import structlog
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
+from gw.policy.lease import Lease
+from gw.relay.leases import Leases
 from gw.relay.places import Places
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
@@ -18,12 +20,14 @@ from gw.types.usage import NANO
 class Reservation:
     """An estimate set aside from a project's budget while its request runs."""
 
-    __slots__ = ("day", "nusd", "project")
+    __slots__ = ("day", "lease", "nusd", "project")
 
-    def __init__(self, project: str, day: int, nusd: int) -> None:
+    def __init__(self, project: str, day: int, nusd: int, lease: Lease | None = None) -> None:
+        """`lease`: of a fleet's budget, in which it is set aside as well."""
         self.project = project
         self.day = day
         self.nusd = nusd
+        self.lease = lease
 
 
 class Ledger:
@@ -35,9 +39,12 @@ class Ledger:
     """
 
     def __init__(
-        self, clock: Clock, spent_today: Mapping[str, int], estimated_today: Mapping[str, int] | None = None
-    ) -> None:
-        """`estimated_today`: the part of `spent_today` that is estimated."""
+        self, clock: Clock, spent_today: Mapping[str, int], estimated_today: Mapping[str, int] | None = None,
+        leases: Leases | None = None,
+    ) -> None:  # fmt: skip
+        """`estimated_today`: the part of `spent_today` that is estimated. `leases`: of budgets that a fleet shares."""
+        self.leases = leases
+        self._budgets: dict[str, Lease] = {}  # of today, by project
         self._clock = clock
         self._day = utc_day(clock.now())
         self._ends = (self._day + 1) * DAY_S
@@ -58,6 +65,7 @@ class Ledger:
         if now >= self._ends:
             self._day = utc_day(now)
             self._ends = (self._day + 1) * DAY_S
+            self._budgets.clear()
             self._spent.clear()
             self._estimated.clear()
 
@@ -65,6 +73,23 @@ class Ledger:
         """Return the nano-USD spent by finished requests of today."""
         self._roll()
         return self._spent.get(project, 0)
+
+    def spent_in_fleet(self, project: str) -> int:
+        """Return `spent` and, of a project with a budget, what the other gateways of the fleet have spent."""
+        lease = self._budgets.get(project)
+        return self.spent(project) + (lease.others_used if lease is not None else 0)
+
+    def budget_lease(self, project: Project) -> Lease | None:
+        """Return the lease of today's budget of a project; None without a fleet or a budget."""
+        if self.leases is None or not project.daily_budget_nusd:
+            return None
+        self._roll()
+        lease = self._budgets.get(project.id)
+        if lease is None or lease.limit != project.daily_budget_nusd:
+            account = f"budget:{self._day}:{project.id}"
+            lease = self.leases.lease(account, "budget", project.daily_budget_nusd, self._spent.get(project.id, 0))
+            self._budgets[project.id] = lease
+        return lease
 
     def cost(self, project: str) -> int:
         """Return the known costs in `spent`."""
@@ -97,12 +122,15 @@ class Ledger:
         if self._places and (places := self._places.get(project)) is not None:
             places.hand_over()
 
-    def reserve(self, project: str, nusd: int) -> Reservation:
+    def reserve(self, project: str, nusd: int, lease: Lease | None = None) -> Reservation:
         self._roll()
+        if lease is not None and self.leases is not None:
+            lease.reserve(nusd)
+            self.leases.spoken_for(lease)
         self._in_flight[project] = self._in_flight.get(project, 0) + 1
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
-        return Reservation(project, self._day, nusd)
+        return Reservation(project, self._day, nusd, lease)
 
     def settle(self, reservation: Reservation, nusd: int, estimated_nusd: int = 0) -> None:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
@@ -116,6 +144,8 @@ class Ledger:
                 self._reserved[project] = left
             else:
                 del self._reserved[project]
+        if self.leases is not None:
+            self._settle_lease(reservation, nusd + estimated_nusd)
         if reservation.day != self._day:  # its day is over
             return
         if estimated_nusd:
@@ -123,6 +153,13 @@ class Ledger:
             nusd += estimated_nusd
         if nusd:
             self._spent[project] = self._spent.get(project, 0) + nusd
+
+
+    def _settle_lease(self, reservation: Reservation, nusd: int) -> None:
+        if reservation.lease is not None:
+            reservation.lease.settle(reservation.nusd, nusd)
+        elif (lease := self._budgets.get(reservation.project)) is not None and reservation.day == self._day:
+            lease.settle(0, nusd)  # the project got its budget while the request ran
 
 
 _log = structlog.get_logger("gw.relay")
@@ -144,6 +181,8 @@ def admit(
         return ledger.reserve(project.id, estimate_nusd)
     if project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
+    if (lease := ledger.budget_lease(project)) is not None:
+        return _admit_in_fleet(ledger, project, lease, estimate_nusd)
     limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
     committed = spent + ledger.reserved(project.id)
     verdict = budget.decide(
@@ -159,3 +198,26 @@ def admit(
     if verdict == "warn" and committed >= limit:
         _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
     return ledger.reserve(project.id, estimate_nusd)
+
+
+def _admit_in_fleet(ledger: Ledger, project: Project, lease: Lease, estimate_nusd: int) -> Reservation:
+    """Reserve the estimate in the lease; a project that only warns goes on without room.
+
+    Raise BudgetExceededError, BudgetReserved or, while the bank cannot be reached, StoreUnavailable.
+    """
+    if lease.room < max(1, estimate_nusd):
+        limit, spent = project.daily_budget_nusd, ledger.spent_in_fleet(project.id)
+        if project.budget_action != "block":
+            if spent >= limit:
+                _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
+        elif spent >= limit:
+            raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=spent / NANO)
+        elif ledger.leases is not None and ledger.leases.is_alone:
+            what = f"what is left of the budget of project {project.id!r} is not known: {ledger.leases.why_alone}"
+            raise StoreUnavailable(what=what)
+        else:
+            raise BudgetReserved(
+                what=f"requests in flight have reserved what is left of the daily budget of project {project.id!r}, ${limit / NANO:g} "
+                f"(spent ${spent / NANO:.6g} in the whole fleet); try again when one ends"
+            )
+    return ledger.reserve(project.id, estimate_nusd, lease)

@@ -49,6 +49,7 @@ from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.types.compiled import mypyc_attr
 from gw.types.ids import Caller, Modality
+from gw.types.pending import Pending
 from gw.types.stt import ListenRequest, TranscribeRequest
 
 S = TypeVar("S")
@@ -114,6 +115,10 @@ class RequestContext(ABC, Generic[S, E]):
     def prepare(self, model: Model, now: float) -> PreparedCall[S]:
         """Enter the gate. Raise ProviderError to have the model passed over."""
         return self.planner.prepare(self.spec, self.candidates, model, self.call_for, now)
+
+    def lease_call(self, model: Model, now: float) -> Pending:
+        """Return the wait for a call of a rate that a fleet shares; None: there is nothing to wait for."""
+        return self.planner.lease_call(self.candidates, model, now) if self.planner.in_fleet else None
 
     def check_settings(self) -> None:
         """Raise UnsupportedSetting if no candidate honours the settings that the request needs, noting each as skipped."""
@@ -232,6 +237,8 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._attempt = attempt = meter.begin_attempt(model, now)
         attempt.hedges = self._hedges
         try:
+            if (free_call := request.lease_call(model, now)) is not None:
+                await free_call
             self._call = call = request.prepare(model, now)
             attempt.ignored_settings = call.ignored_settings
             attempt.voice = call.voice

@@ -22,6 +22,7 @@ from gw.relay import admission
 from gw.relay.accounting import Accounting
 from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import honoured, takes_own
+from gw.relay.leases import LeasedBucket
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
@@ -104,6 +105,7 @@ class CandidatePlanner:
     ) -> None:  # fmt: skip
         self.current = current
         self.accounting = accounting
+        self.in_fleet = accounting.ledger.leases is not None
         self.routing = routing  # for requests that begin from now on
         self._limits = limits
         self._on_full_disk = cost_tracking.on_full_disk
@@ -153,6 +155,27 @@ class CandidatePlanner:
         """Return whether a project speaks or listens: it has, or its default stack would."""
         stack = self.current.catalog.stacks.get(project.default_stack or "")
         return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
+
+    def lease(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> Pending:
+        """Return the wait for room in the budget that a fleet shares; None if there is room, or no such budget."""
+        ledger = self.accounting.ledger
+        if ledger.leases is None or (lease := ledger.budget_lease(candidates.project)) is None:
+            return None
+        return ledger.leases.wait(lease, max(1, self._estimate(meter, spec, candidates)))
+
+    def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
+        """Return the wait for a call of a provider whose rate a fleet shares; None if there is one, or no such rate."""
+        provider, project = candidates.catalog.provider(model.provider), candidates.project
+        if provider.requests_per_minute is None:
+            return None
+        owner = project.id if provider.id in project.provider_keys else ""
+        bucket = self._limits.gate(provider, model, now, owner=owner).bucket
+        return bucket.leases.wait(bucket.lease, 1) if isinstance(bucket, LeasedBucket) else None
+
+    def _estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
+        model = candidates.models[0]
+        nusd = meter.cost_of(spec.estimate, model, candidates.catalog.provider(model.provider)).nusd
+        return meter.stand_in(spec.estimate) if nusd is None else nusd
 
     def admit(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
         """Reserve the estimate, priced as the first candidate or by the stand-in. Raise what `admission.admit` raises."""

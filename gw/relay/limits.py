@@ -31,6 +31,7 @@ from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
 from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Model, Provider
+from gw.relay.leases import LeasedBucket, Leases
 from gw.relay.places import Places
 
 _LONGEST_RETRY_AFTER_S = 120.0
@@ -42,11 +43,16 @@ _SAYS_NOTHING_OF_HEALTH = (EmptyAnswer, StaleConnection, PluginMissing, OutOfDes
 class ProviderGate:
     """Limits and health that all models of a provider share."""
 
-    def __init__(self, provider: Provider, breaker: BreakerSettings, now: float) -> None:
+    def __init__(
+        self, provider: Provider, breaker: BreakerSettings, now: float, *, name: str = "", leases: Leases | None = None
+    ) -> None:
         self.provider = provider
+        self._name = name
+        self._leases = leases
         self.in_flight = 0
         self.places: Places | None = None  # for requests that have no other candidate, once one had to wait
-        self.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
+        self.bucket: Bucket | LeasedBucket | None = None
+        self.begin_bucket(provider.requests_per_minute, now)
         self.models: dict[str, Gate] = {}
         self.reset_health(breaker)
 
@@ -56,6 +62,15 @@ class ProviderGate:
         self.breaker = Breaker(breaker.failures, breaker.open_s)
         for gate in self.models.values():
             gate.reset_health(breaker)
+
+    def begin_bucket(self, per_minute: int | None, now: float) -> None:
+        """Begin to count calls, in a bucket of this process or in one that the fleet shares."""
+        if not per_minute:
+            self.bucket = None
+        elif self._leases is None:
+            self.bucket = Bucket(per_minute, now)
+        else:
+            self.bucket = LeasedBucket(self._leases, f"rate:{self._name}", per_minute)
 
     def of_model(self, key: str) -> Gate:
         gate = self.models.get(key)
@@ -94,7 +109,7 @@ class Gate:
         self._closed_until = 0.0
 
     @property
-    def bucket(self) -> Bucket | None:
+    def bucket(self) -> Bucket | LeasedBucket | None:
         return self.shared.bucket
 
     @property
@@ -189,8 +204,10 @@ class ProviderLimits:
     address new breakers, since the vendor's answers were about the old account.
     """
 
-    def __init__(self, breaker: BreakerSettings) -> None:
+    def __init__(self, breaker: BreakerSettings, leases: Leases | None = None) -> None:
+        """`leases`: of rates that a fleet shares."""
         self._breaker = breaker
+        self._leases = leases
         self._gates: dict[str, ProviderGate] = {}
 
     def configure(self, breaker: BreakerSettings) -> None:
@@ -205,11 +222,11 @@ class ProviderLimits:
         name = gate_name(provider.id, owner)
         gate = self._gates.get(name)
         if gate is None:
-            gate = self._gates[name] = ProviderGate(provider, self._breaker, now)
+            gate = self._gates[name] = ProviderGate(provider, self._breaker, now, name=name, leases=self._leases)
         elif gate.provider is not provider:
             old = gate.provider
             if old.requests_per_minute != provider.requests_per_minute:
-                gate.bucket = Bucket(provider.requests_per_minute, now) if provider.requests_per_minute else None
+                gate.begin_bucket(provider.requests_per_minute, now)
             if (old.type, old.base_url, old.api_key) != (provider.type, provider.base_url, provider.api_key):
                 gate.reset_health(self._breaker)
             gate.provider = provider

@@ -132,6 +132,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             with one_error():
                 if (place := self.planner.place(self.candidates, caller)) is not None:
                     await place
+                if (room := self.planner.lease(self.meter, self.spec, self.candidates)) is not None:
+                    await room
                 self.planner.admit(self.meter, self.spec, self.candidates)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:

@@ -64,6 +64,8 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         try:
             if (place := self.planner.place(self.candidates, self._caller)) is not None:
                 await place
+            if (room := self.planner.lease(meter, self.spec, self.candidates)) is not None:
+                await room
             self.planner.admit(meter, self.spec, self.candidates)
             try:
                 opened = await self._first_ready(models)

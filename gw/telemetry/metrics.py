@@ -98,6 +98,9 @@ class MetricFacts:
     """Fate of captured pieces → how many."""
     capture_bytes: int = 0
     capture_queue_depth: int = 0
+    fleet_members: int = 1
+    fleet_alone_s: float = 0.0
+    """Seconds without an answer of the fleet's bank, since the start."""
     first_audio: Mapping[str, Histogram] = attrs.field(factory=dict)
     """Project → first audio of its turns of the current UTC day."""
 
@@ -240,6 +243,7 @@ class Metrics:
             ("reload_failed", "1 while the configuration in force is older than the file, which is invalid.", int(facts.reload_failed)),
             ("capture_bytes", "Size of what is captured.", facts.capture_bytes),
             ("capture_queue_depth", "Captured pieces that wait for their commit.", facts.capture_queue_depth),
+            ("fleet_members", "Gateways that share budgets and limits, this one included.", facts.fleet_members),
             ("retention_held", "1 while the clock is too far ahead of the records to delete by it.", int(facts.retention_held)),
         )
         for name, text, value in gauges:
@@ -251,6 +255,8 @@ class Metrics:
         yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
         yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
+        text = "Seconds in which the server that counts for the fleet could not be reached."
+        yield _family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
 
     def _first_audio(self, facts: MetricFacts) -> Metric:
         from prometheus_client.core import Metric

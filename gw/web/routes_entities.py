@@ -84,7 +84,7 @@ ENTITIES = (
     ),
     _projects(
         "GET", "/v1/projects/{project_id}", "get_project", "One project, with today's costs.",
-        lambda r: listings.project(*r.records, project_id=r.name, spent=r.gateway.ledger.spent),
+        lambda r: listings.project(*r.records, project_id=r.name, spent=r.gateway.ledger.spent_in_fleet),
         lag_s=READ_LAG_S, answers=(listings.ProjectDetail,), errors=(404, 503),
     ),
     _projects(

@@ -260,7 +260,7 @@ CHARTS = (
         "/api/overview", "overview",
         "The first page: a period compared with the one before, today with yesterday at this time, every budget.",
         lambda r: overview.overview(
-            *r.records, **r.query, spent=r.gateway.ledger.spent, active=r.gateway.relay.in_flight.requests
+            *r.records, **r.query, spent=r.gateway.ledger.spent_in_fleet, active=r.gateway.relay.in_flight.requests
         ),
         query=(*_PERIOD, PROJECT), answers=(overview.Overview,),
     ),
@@ -305,7 +305,7 @@ CHARTS = (
     ),
     _page(
         "projects", "Projects with today's costs, and the stacks.",
-        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent=r.gateway.ledger.spent), pages.ProjectsPage,
+        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent=r.gateway.ledger.spent_in_fleet), pages.ProjectsPage,
         lag_s=READ_LAG_S, errors=(503,),
     ),
     _page("keys", "Keys, and the projects a new one can be for.", lambda r: pages.access_keys(r.registrar), pages.KeysPage),

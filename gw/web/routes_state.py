@@ -18,6 +18,7 @@ from gw.gateway import Gateway, HealthProblem
 from gw.relay.relay import Relay
 from gw.telemetry.histogram import Histogram
 from gw.telemetry.metrics import MetricFacts
+from gw.types.bank import MEMBER_DEAD_S
 from gw.types.compiled import Edition, edition_of
 from gw.web import static_files
 from gw.web.reply import Reply, json_reply
@@ -41,6 +42,7 @@ class GatewayHealth(Schema):
 class ReadyChecks(Schema):
     records: HealthState
     draining: bool
+    fleet: HealthState = "ok"
 
 
 class Ready(Schema):
@@ -80,8 +82,12 @@ def health(request: Request) -> GatewayHealth:
 def ready(request: Request) -> Reply:
     """Say whether new work should be sent here, and if not, why."""
     store, draining = request.gateway.store, request.plane.drain.leaving
-    checks = ReadyChecks(records="ok" if store.accepting and not store.degraded else "degraded", draining=draining)
-    status: ReadyState = "draining" if draining else "ready" if store.accepting else "not_ready"
+    leases = request.gateway.leases
+    alone = leases is not None and leases.is_alone
+    records: HealthState = "ok" if store.accepting and not store.degraded else "degraded"
+    checks = ReadyChecks(records=records, draining=draining, fleet="degraded" if alone else "ok")
+    works = store.accepting and not (leases is not None and leases.seconds_alone_now() > MEMBER_DEAD_S)
+    status: ReadyState = "draining" if draining else "ready" if works else "not_ready"
     return json_reply(Ready(status=status, checks=checks), 200 if status == "ready" else 503)
 
 
@@ -119,6 +125,8 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         capture_bytes=0 if captures is None else captures.bytes,
         capture_queue_depth=0 if captures is None else captures.depth,
         first_audio=first_audio,
+        fleet_members=1 if gateway.leases is None else gateway.leases.members,
+        fleet_alone_s=0.0 if gateway.leases is None else gateway.leases.seconds_alone(),
     )
 
 

@@ -28,6 +28,7 @@ def problems(text, **env):
 
 def test_the_example_is_valid_and_has_its_effect():
     env = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", example_text())}
+    env["GW_VALKEY_URL"] = "valkey://:of-no-use@localhost"
     settings = parse(example_text(), file="conf/gw.yaml", env=env, data_dir=DATA)
     assert settings.warnings == ()
     assert settings.providers["openai-eu"].type == "openai"

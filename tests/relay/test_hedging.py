@@ -58,6 +58,9 @@ class Script:
     def first_event_due(self, now):
         return now + self.first_event_s
 
+    def lease_call(self, model, now):
+        return None
+
     def fault_of_vendor(self, error):
         return error
 

@@ -16,7 +16,7 @@ from tests.fakes.answers import as_json
 
 def request(*, degraded="", accepting=True, draining=False, problems=()) -> Request:
     store = SimpleNamespace(degraded=degraded, accepting=accepting)
-    gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, problems=list(problems))
+    gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, leases=None, problems=list(problems))
     plane = SimpleNamespace(gateway=gateway, drain=SimpleNamespace(leaving=draining))
     return Request(plane, TABLE.find("/health")[0]["GET"], {})
 
@@ -33,8 +33,8 @@ def test_ready():
         reply = ready(request(**state))
         return reply.status, msgspec.json.decode(reply.body)
 
-    assert answer() == (200, {"status": "ready", "checks": {"records": "ok", "draining": False}})
-    assert answer(degraded="locked") == (200, {"status": "ready", "checks": {"records": "degraded", "draining": False}})
-    state = {"status": "not_ready", "checks": {"records": "degraded", "draining": False}}
+    assert answer() == (200, {"status": "ready", "checks": {"records": "ok", "draining": False, "fleet": "ok"}})
+    assert answer(degraded="locked") == (200, {"status": "ready", "checks": {"records": "degraded", "draining": False, "fleet": "ok"}})
+    state = {"status": "not_ready", "checks": {"records": "degraded", "draining": False, "fleet": "ok"}}
     assert answer(accepting=False, degraded="disk full") == (503, state)
-    assert answer(draining=True) == (503, {"status": "draining", "checks": {"records": "ok", "draining": True}})
+    assert answer(draining=True) == (503, {"status": "draining", "checks": {"records": "ok", "draining": True, "fleet": "ok"}})

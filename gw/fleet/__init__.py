@@ -1,0 +1,1 @@
+"""The bank in Valkey, which counts budgets and rates for several gateways."""

@@ -1,0 +1,153 @@
+"""The bank of a fleet: Valkey, or Redis from version 7 on, which counts for all gateways with one atomic script.
+
+Every call ends within CALL_S: a server that is away, stopped or behind a broken network raises BankUnreachable, and the client
+connects again by itself. `glide` is imported here only, when a fleet is configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import trio
+
+from gw.errors import BankUnreachable
+from gw.fleet.valkey_script import EXCHANGE, JOIN, LEAVE, STATUS
+from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant
+from gw.types.bank_address import BankAddress
+
+if TYPE_CHECKING:
+    from glide import GlideClient, GlideClusterClient, Script
+
+CALL_S = 0.25
+CONNECT_S = 3.0
+SETTLE_S = 2.5
+"""A bank that is younger grants no budget: after a loss of its memory, each member says within a heartbeat what it has used."""
+_OLDEST = 7
+
+
+class ValkeyBank:
+    """A connection to the server. `open_bank` makes it."""
+
+    def __init__(self, client: GlideClient | GlideClusterClient, address: BankAddress, fleet: str, settle_s: float) -> None:
+        from glide import Script
+
+        self._client = client
+        self._address = address
+        self._prefix = f"gw:{{{fleet}}}:"
+        self._settle_ms = str(int(settle_s * 1000))
+        self._keys: list[str | bytes] = [self._prefix + name for name in ("seen", "runs", "born", "accounts")]
+        self._exchange, self._leave, self._status = Script(EXCHANGE), Script(LEAVE), Script(STATUS)
+        self._join = Script(JOIN)
+
+    async def join(self, member: str) -> str:
+        name = await self._run(self._join, [self._prefix + "joins", self._prefix + "runs"], [member])
+        return str(name.decode())
+
+    async def exchange(self, member: str, run: str, number: int, asks: Sequence[Ask]) -> Exchange:
+        arguments = [member, run, str(number), self._settle_ms, str(int(MEMBER_DEAD_S * 1000))]
+        for ask in asks:
+            figures = (ask.limit, ask.used, ask.open, ask.want, ask.need, ask.least)
+            arguments += [ask.kind, *map(str, figures)]
+        keys = [f"{self._prefix}account:{ask.account}" for ask in asks]
+        members, replaced, *grants = await self._run(self._exchange, [*self._keys, *keys], arguments)
+        if replaced:
+            return Exchange([], members, replaced=True)
+        taken = [LeaseGrant(granted, int(free), int(used), float(wait_s), bool(scarce)) for granted, free, used, wait_s, scarce in grants]
+        return Exchange(taken, members)
+
+    async def leave(self, member: str, run: str) -> None:
+        await self._run(self._leave, self._keys, [member, run])
+
+    async def status(self) -> tuple[list[Any], list[Any]]:
+        """Return members and accounts as STATUS says, with texts in place of bytes."""
+        members, accounts = _texts(await self._run(self._status, self._keys, []))
+        cut = len(self._prefix) + len("account:")
+        return members, [[account[cut:], *rest] for account, *rest in accounts]
+
+    async def _run(self, script: Script, keys: list[str | bytes], arguments: Sequence[str]) -> Any:
+        from glide import GlideError
+
+        try:
+            with trio.fail_after(CALL_S):
+                return await self._client.invoke_script(script, keys=keys, args=list(arguments))
+        except (GlideError, trio.TooSlowError) as error:
+            raise BankUnreachable(address=str(self._address), why=_why(error)) from error
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_texts(item) for item in value]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _why(error: Exception) -> str:
+    return f"no answer within {CALL_S:g} s" if isinstance(error, trio.TooSlowError) else str(error).splitlines()[0][:200]
+
+
+@asynccontextmanager
+async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTLE_S) -> AsyncIterator[ValkeyBank]:
+    """Connect. Raise BankUnreachable, also for a server that is too old."""
+    from glide import GlideError
+
+    try:
+        with trio.fail_after(2 * CONNECT_S):
+            client = await _connect(address)
+    except (GlideError, trio.TooSlowError) as error:
+        why = f"no connection within {2 * CONNECT_S:g} s" if isinstance(error, trio.TooSlowError) else _why(error)
+        raise BankUnreachable(address=str(address), why=why) from error
+    try:
+        yield ValkeyBank(client, address, fleet, settle_s)
+    finally:
+        with trio.move_on_after(1, shield=True):
+            await client.close()
+
+
+async def _connect(address: BankAddress) -> GlideClient | GlideClusterClient:
+    """Connect to a server, or to the cluster that it belongs to."""
+    from glide import GlideClient, GlideClusterClient, InfoSection, Logger, LogLevel
+    from glide_shared.config import (
+        AdvancedGlideClientConfiguration,
+        AdvancedGlideClusterClientConfiguration,
+        GlideClientConfiguration,
+        GlideClusterClientConfiguration,
+        NodeAddress,
+        ServerCredentials,
+    )
+
+    Logger.set_logger_config(LogLevel.OFF)  # what fails is raised, and logged by us
+    nodes = [NodeAddress(address.host, address.port)]
+    password = address.password.reveal()
+    credentials = ServerCredentials(password=password, username=address.user or None) if password else None
+    milliseconds, connect_ms = int(CALL_S * 1000), int(CONNECT_S * 1000)
+    client = await GlideClient.create(
+        GlideClientConfiguration(
+            nodes, use_tls=address.tls, credentials=credentials, request_timeout=milliseconds, database_id=address.database,
+            client_name="gw", advanced_config=AdvancedGlideClientConfiguration(connection_timeout=connect_ms),
+        )
+    )  # fmt: skip
+    serves = False
+    try:
+        facts = _facts(await client.info([InfoSection.SERVER, InfoSection.CLUSTER]))
+        version = facts.get("valkey_version") or facts.get("redis_version", "0")
+        if int(version.partition(".")[0]) < _OLDEST:
+            raise BankUnreachable(address=str(address), why=f"the server has version {version}, and gw needs {_OLDEST} or later")
+        serves = facts.get("cluster_enabled") != "1"
+    finally:
+        if not serves:
+            with trio.move_on_after(1, shield=True):
+                await client.close()
+    if serves:
+        return client
+    return await GlideClusterClient.create(
+        GlideClusterClientConfiguration(
+            nodes, use_tls=address.tls, credentials=credentials, request_timeout=milliseconds, client_name="gw",
+            advanced_config=AdvancedGlideClusterClientConfiguration(connection_timeout=connect_ms),
+        )
+    )  # fmt: skip
+
+
+def _facts(info: bytes) -> dict[str, str]:
+    lines = [line.partition(":") for line in info.decode(errors="replace").splitlines() if ":" in line]
+    return {name: value.strip() for name, _, value in lines}

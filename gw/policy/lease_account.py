@@ -1,0 +1,169 @@
+"""The bank's side of leases: what has been used and leased of one account, and how much more a member gets.
+
+    kind     free                                    a member dies             a member restarts
+    ──────   ─────────────────────────────────────   ───────────────────────   ─────────────────────────────────────────
+    budget   limit − used by all − open to all       stays counted as it was   says what its own records have as used
+    rate     tokens of a bucket that refills         its open calls return     its open calls return
+    slots    limit − open to all                     its slots return          its slots return
+
+A grant is at most the free amount divided by twice the number of members, so it becomes smaller towards the end, and no member sits
+on what others need. In the last SCARCE_S of a budget, at the speed with which it is used, only requests that wait get something. Those get
+what they need of it in any case; the last one may take it beyond its limit by its own estimate, as in a gateway that runs alone.
+
+`gw.fleet.valkey_script` says the same in Lua; one suite of tests runs against both.
+"""
+
+from __future__ import annotations
+
+from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant, LeaseKind
+
+SCARCE_S = 2.0
+_COUNTED_S = 0.5  # over which the speed of use is measured, at least
+
+
+class _Entry:
+    __slots__ = ("granted", "number", "open", "run", "used")
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.number = self.used = self.open = self.granted = 0
+
+
+class LeaseAccount:
+    """One account. `now`: seconds on the bank's clock."""
+
+    def __init__(self, kind: LeaseKind, limit: int, now: float) -> None:
+        self.kind = kind
+        self.limit = limit
+        self.used = self.open = 0  # sums over the entries
+        self._entries: dict[str, _Entry] = {}
+        self._tokens = float(limit)
+        self._at = self._counted_at = now
+        self._counted = 0
+        self._per_s = 0.0
+
+    def settle(self, ask: Ask, member: str, run: str, number: int, members: int, now: float, *, grants: bool) -> LeaseGrant:
+        """Take over a member's figures; grant more unless `grants` is False."""
+        entry = self._entries.get(member)
+        if entry is None or entry.run != run:
+            entry = self._begin(member, run)
+        if number <= entry.number:
+            return self._answer(entry.granted)
+        self._refill(ask.limit, now)
+        change = ask.used + ask.open - entry.used - entry.open
+        if self.kind == "rate" and entry.number:
+            self._tokens = min(float(self.limit), self._tokens - change)
+        free = self._free - (change if self.kind != "rate" else 0)
+        granted = 0
+        if grants and ask.want and free > 0:
+            share = 0 if self._is_scarce(free) else free // (2 * members)
+            granted = max(ask.least, min(ask.need, free), min(ask.want, share))
+        if self.kind == "rate":
+            self._tokens -= granted
+        self.used += ask.used - entry.used
+        if not entry.number:
+            self._counted += ask.used - entry.used  # it was used before
+        self._count(now)
+        self.open += ask.open + granted - entry.open
+        entry.number, entry.used, entry.open, entry.granted = number, ask.used, ask.open + granted, granted
+        return self._answer(granted)
+
+    def drop(self, member: str) -> None:
+        """Forget what is open to a member that is gone; what it has used stays."""
+        entry = self._entries.get(member)
+        if entry is None:
+            return
+        self.open -= entry.open
+        if self.kind == "rate":
+            self._tokens = min(float(self.limit), self._tokens + entry.open)
+        entry.open = entry.granted = 0
+        if self.kind != "budget":
+            self.used -= entry.used
+            del self._entries[member]
+
+    def _begin(self, member: str, run: str) -> _Entry:
+        """Return the entry of a new run. What the run before it had is replaced by what this one says."""
+        if member in self._entries:
+            self.drop(member)
+        entry = self._entries.get(member)
+        if entry is None:
+            entry = self._entries[member] = _Entry(run)
+        entry.run, entry.number = run, 0
+        return entry
+
+    def _refill(self, limit: int, now: float) -> None:
+        passed, self._at = max(0.0, now - self._at), max(now, self._at)
+        if limit != self.limit and self.kind == "rate":
+            self._tokens = min(self._tokens, float(limit))
+        self.limit = limit
+        self._tokens = min(float(limit), self._tokens + passed * limit / 60)
+
+    def _count(self, now: float) -> None:
+        """Measure how much is used in a second."""
+        passed = now - self._counted_at
+        if self.kind == "budget" and passed >= _COUNTED_S:
+            weight = 1 - 0.5 ** (passed / SCARCE_S)
+            self._per_s += weight * (max(0, self.used - self._counted) / passed - self._per_s)
+            self._counted, self._counted_at = self.used, now
+
+    def _is_scarce(self, free: int) -> bool:
+        return self.kind == "budget" and free < SCARCE_S * self._per_s
+
+    @property
+    def _free(self) -> int:
+        if self.kind == "rate":
+            return int(self._tokens + 1e-6)
+        return self.limit - self.used - self.open
+
+    def _answer(self, granted: int) -> LeaseGrant:
+        wait_s = 0.0
+        if self.kind == "rate" and self._tokens < 1:
+            wait_s = (1 - self._tokens) * 60 / self.limit
+        return LeaseGrant(granted, self._free, self.used, wait_s, self._is_scarce(self._free))
+
+
+class LeaseAccounts:
+    """All accounts of a fleet, and its members. Sans I/O: a bank in one process, and the model that others are tested against."""
+
+    def __init__(self, now: float, *, settle_s: float = 0.0) -> None:
+        """`settle_s`: no budget is granted before, since members may not have told yet what they had used."""
+        self._grants_from = now + settle_s
+        self._accounts: dict[str, LeaseAccount] = {}
+        self._seen: dict[str, float] = {}
+        self._runs: dict[str, str] = {}
+
+    def join(self, member: str) -> str:
+        """Return the name of a new run of a member."""
+        return f"{int(self._runs.get(member, '0')) + 1:015d}"
+
+    def exchange(self, member: str, run: str, number: int, asks: list[Ask], now: float) -> Exchange:
+        """`run`: later ones of a member sort after earlier ones."""
+        if self._runs.get(member, "") > run:
+            return Exchange([], len(self._seen), replaced=True)
+        self._runs[member] = run
+        self._seen[member] = now
+        for other, at in list(self._seen.items()):
+            if at < now - MEMBER_DEAD_S:
+                self._bury(other)
+        grants = []
+        for ask in asks:
+            account = self._accounts.get(ask.account)
+            if account is None:
+                account = self._accounts[ask.account] = LeaseAccount(ask.kind, ask.limit, now)
+            may_grant = ask.kind != "budget" or now >= self._grants_from
+            grants.append(account.settle(ask, member, run, number, len(self._seen), now, grants=may_grant))
+        return Exchange(grants, len(self._seen))
+
+    def leave(self, member: str, run: str = "") -> None:
+        """Take a member out, so that nothing is open to it any more. `run`: only if that is its newest one."""
+        if run and self._runs.get(member) != run:
+            return
+        self._seen.pop(member, None)
+        for account in self._accounts.values():
+            account.drop(member)
+
+    def _bury(self, member: str) -> None:
+        del self._seen[member]
+        for account in self._accounts.values():
+            if account.kind != "budget":
+                account.drop(member)

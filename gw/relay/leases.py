@@ -1,0 +1,198 @@
+"""The leases of this process: what it may give away by itself of the budgets, rates and slots that a fleet shares.
+
+    connected ──an exchange fails──▶ alone ──an exchange succeeds──▶ connected
+        └──a newer run has this member's name──▶ alone, for good
+
+One task speaks to the bank: at every heartbeat, when a lease is due, and when a request waits. Alone, budgets go on inside the leases
+that are held, and rates and slots by the share that this process last had.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Iterable
+
+import structlog
+import trio
+
+from gw.errors import BankUnreachable
+from gw.policy.bucket import Bucket
+from gw.policy.lease import HEARTBEAT_S, Lease
+from gw.types.bank import Bank, LeaseKind
+
+WAIT_S = 0.05
+"""Longest wait of a request for the bank."""
+ALONE_S = 0.5  # between two attempts to reach the bank
+_REFRESH = 10  # heartbeats after which a lease that has not changed is spoken of, to learn what others have used
+
+_log = structlog.get_logger("gw.relay")
+
+
+class Leases:
+    def __init__(self, bank: Bank, member: str) -> None:
+        self.member = member
+        self.members = 1
+        self.alone_since: float | None = trio.current_time()
+        """Since when the bank cannot be reached; None: it can."""
+        self.alone_s = 0.0
+        """Seconds alone in all, the present ones not included."""
+        self.why_alone = "not connected yet"
+        self._bank = bank
+        self._run = ""
+        self._leases: dict[str, Lease] = {}
+        self._number = 0
+        self._beats = 0
+        self._wake = trio.Event()
+        self._answered = trio.Event()
+
+    @property
+    def is_alone(self) -> bool:
+        return self.alone_since is not None
+
+    def seconds_alone_now(self) -> float:
+        """Return how long the bank has not been reached; 0: it is."""
+        return 0.0 if self.alone_since is None else trio.current_time() - self.alone_since
+
+    def seconds_alone(self) -> float:
+        """Return how long the bank could not be reached in all, since the start."""
+        return self.alone_s + self.seconds_alone_now()
+
+    def lease(self, account: str, kind: LeaseKind, limit: int, used: int = 0) -> Lease:
+        """Return the lease of an account, made with the first call; `limit` may change."""
+        lease = self._leases.get(account)
+        if lease is None:
+            lease = self._leases[account] = Lease(account, kind, limit, trio.current_time(), used=used)
+        lease.limit = limit
+        return lease
+
+    def view(self) -> Iterable[Lease]:
+        return self._leases.values()
+
+    def spoken_for(self, lease: Lease) -> None:
+        """Have more leased where that is due; called when something was taken."""
+        if not self._wake.is_set() and lease.due(trio.current_time()):
+            self._wake.set()
+
+    def wait(self, lease: Lease, need: int) -> Awaitable[None] | None:
+        """Return the wait for room, WAIT_S at most; None if there is room, or none can be had."""
+        if self.alone_since is not None or not lease.must_wait(need, trio.current_time()):
+            return None
+        return self._wait(lease, need)
+
+    async def _wait(self, lease: Lease, need: int) -> None:
+        with trio.move_on_after(WAIT_S):
+            while self.alone_since is None and lease.must_wait(need, trio.current_time()):
+                lease.require(need)
+                self._wake.set()
+                await self._answered.wait()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Speak to the bank until cancelled. Reports as started after the first exchange, whether it succeeds or not."""
+        beat_at = -math.inf
+        first = True
+        while True:
+            now = trio.current_time()
+            is_beat = now >= beat_at
+            if is_beat:
+                beat_at = now + HEARTBEAT_S
+                self._beats += 1
+            await self._exchange(all_leases=self.is_alone, is_beat=is_beat)
+            if first:
+                first = False
+                task_status.started()
+            pause_s = ALONE_S if self.is_alone else math.inf
+            with trio.move_on_at(min(beat_at, trio.current_time() + pause_s)):
+                if self.is_alone:
+                    await trio.sleep_forever()
+                await self._wake.wait()
+
+    async def leave(self) -> None:
+        """Give everything back; what was used stays counted. Never raises."""
+        try:
+            await self._exchange(all_leases=True, is_beat=True)
+            await self._bank.leave(self.member, self._run)
+        except BankUnreachable as error:
+            _log.warning("fleet_not_left", why=error.message)
+
+    async def _exchange(self, *, all_leases: bool, is_beat: bool) -> None:
+        now, refresh = trio.current_time(), self._beats % _REFRESH == 0
+        self._wake = trio.Event()
+        leases = [
+            lease for lease in self._leases.values()
+            if all_leases or (lease.due(now) if not is_beat else refresh or lease.changed(now))
+        ]  # fmt: skip
+        asks = [lease.ask(now) for lease in leases]
+        self._number += 1
+        try:
+            if not self._run:
+                self._run = await self._bank.join(self.member)
+            answer = await self._bank.exchange(self.member, self._run, self._number, asks)
+        except BankUnreachable as error:
+            for lease in leases:
+                lease.lost()
+            self._go_alone(error.message)
+        else:
+            if answer.replaced:
+                self._go_alone(f"another gateway of the fleet has the name {self.member!r}, and began later")
+            else:
+                self._go_on(answer.members)
+                now = trio.current_time()
+                for lease, ask, grant in zip(leases, asks, answer.grants, strict=True):
+                    lease.take(ask, grant, answer.members, now)
+        answered, self._answered = self._answered, trio.Event()
+        answered.set()
+
+    def _go_alone(self, why: str) -> None:
+        if self.why_alone != why:
+            _log.error("fleet_unreachable", why=why)
+        self.why_alone = why
+        if self.alone_since is None:
+            self.alone_since = trio.current_time()
+
+    def _go_on(self, members: int) -> None:
+        self.members = members
+        if self.alone_since is not None:
+            self.alone_s, self.alone_since, self.why_alone = self.seconds_alone(), None, ""
+            _log.info("fleet_reached", members=members)
+
+    def forget(self, account: str) -> None:
+        """Drop a lease that is not used any more, once the bank knows all of it."""
+        lease = self._leases.get(account)
+        if lease is not None and not lease.reserved and not lease.changed(trio.current_time()):
+            del self._leases[account]
+
+
+class LeasedBucket:
+    """A rate that a fleet shares, in place of a `Bucket` of this process; alone, a bucket with its share."""
+
+    def __init__(self, leases: Leases, account: str, per_minute: int) -> None:
+        self.per_minute = per_minute
+        self.leases = leases
+        self.lease = leases.lease(account, "rate", per_minute)
+        self._alone: Bucket | None = None
+
+    def take(self, now: float) -> float:
+        """Take a call and return 0.0; without one, return the seconds until there may be one."""
+        if self.leases.is_alone:
+            if self._alone is None:
+                self._alone = Bucket(max(1, self.per_minute // self.leases.members), now)
+            return self._alone.take(now)
+        self._alone = None
+        lease = self.lease
+        if lease.room < 1:
+            return max(WAIT_S, lease.empty_until - now)
+        lease.reserve(1)
+        lease.settle(1, 1)
+        self.leases.spoken_for(lease)
+        return 0.0
+
+    def remaining(self, now: float) -> int:
+        """Return how many calls are left in the whole fleet, as far as this process knows."""
+        return self.left(now)[0]
+
+    def left(self, now: float) -> tuple[int, float]:
+        """Return the calls left in the whole fleet, and the seconds until all of a minute are there again."""
+        if self._alone is not None:
+            return self._alone.left(now)
+        left = min(self.per_minute, max(0, self.lease.room) + max(0, self.lease.free or 0))
+        return left, (self.per_minute - left) * 60 / self.per_minute

@@ -1,0 +1,135 @@
+"""The bank in Valkey says what the pure policy says, on a real server, and every call to it ends."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+import trio
+
+from gw.errors import BankUnreachable
+from gw.fleet.valkey_bank import CALL_S, open_bank
+from gw.policy.lease_account import LeaseAccounts
+from gw.types.bank import Ask
+from gw.types.bank_address import BankAddress
+from tests.fakes.valkey_server import ValkeyServer
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    running = ValkeyServer(tmp_path_factory.mktemp("valkey"))
+    yield running
+    running.kill()
+
+
+@pytest.fixture
+def address(server):
+    return BankAddress.parse(server.url)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_random_exchanges_are_answered_as_by_the_policy(address, seed):
+    """Budgets and slots; the tokens of a rate depend on the server's clock."""
+    chance, model = random.Random(seed), LeaseAccounts(time.time())
+    members = {name: ["1", 0] for name in "abc"}
+    told = {}
+    async with open_bank(address, f"model-{seed}", settle_s=0) as bank:
+        for _ in range(150):
+            name = chance.choice("abc")
+            member = members[name]
+            if chance.random() < 0.03:
+                member[:] = [str(int(member[0]) + 1), 0]
+            if member[1] == 0 or chance.random() < 0.9:
+                member[1] += 1
+                told[name] = [random_ask(chance, kind) for kind in ("budget", "slots") if chance.random() < 0.8]
+            expected = model.exchange(name, member[0], member[1], told[name], time.time())
+            assert await bank.exchange(name, member[0], member[1], told[name]) == expected
+            if chance.random() < 0.03:
+                model.leave(name, member[0])
+                await bank.leave(name, member[0])
+
+
+def random_ask(chance, kind):
+    need = chance.choice([0, 0, chance.randint(1, 80)])
+    want = max(need, chance.choice([0, chance.randint(1, 500)]))
+    used = 0 if kind == "slots" else chance.choice([0, 10**15]) + chance.randint(0, 2_000)
+    limit = 3_000 if kind == "slots" else 10**15 * 4 + 12_345
+    return Ask(kind, kind, limit, used, chance.randint(0, 700), want, need, chance.randint(0, need))
+
+
+async def test_a_rate_refills_by_the_clock_of_the_server(address):
+    async with open_bank(address, "rate") as bank:
+        ask = Ask("r", "rate", 600, 0, 0, 600, 600, 1)
+        [grant] = (await bank.exchange("m", "1", 1, [ask])).grants
+        assert (grant.granted, grant.free) == (600, 0)
+        assert 0 < grant.wait_s <= 0.1
+        began, number, free = time.monotonic(), 1, 0
+        while free < 5:  # ten a second
+            number += 1
+            free = (await bank.exchange("m", "1", number, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])).grants[0].free
+        assert 0.4 < time.monotonic() - began < 1
+
+
+async def test_a_bank_that_has_lost_its_memory_grants_no_budget_at_first(address):
+    async with open_bank(address, "young", settle_s=60) as bank:
+        asks = [Ask("b", "budget", 100, 0, 0, 10, 10, 10), Ask("s", "slots", 100, 0, 0, 10, 10, 10)]
+        assert [grant.granted for grant in (await bank.exchange("m", "1", 1, asks)).grants] == [0, 10]
+
+
+async def test_status_says_who_has_what(address):
+    async with open_bank(address, "status", settle_s=0) as bank:
+        await bank.exchange("one", "1", 1, [Ask("budget:1:demo", "budget", 100, 20, 5, 10, 10, 10)])
+        [[name, run, age_ms]], [account] = await bank.status()
+        assert (name, run, account) == ("one", "1", ["budget:1:demo", "budget", "100", "20", "15", [["one", "20", "15"]]])
+        assert int(age_ms) < 5_000
+
+
+async def test_calls_end_while_the_server_hangs_and_go_on_afterwards(address, server):
+    async with open_bank(address, "hangs", settle_s=0) as bank:
+        await bank.exchange("m", "1", 1, [])
+        server.freeze()
+        try:
+            began = trio.current_time()
+            with pytest.raises(BankUnreachable):
+                await bank.exchange("m", "1", 2, [])
+            assert trio.current_time() - began < CALL_S + 0.2
+        finally:
+            server.thaw()
+        with trio.fail_after(10):
+            while not await answers(bank):
+                await trio.lowlevel.checkpoint()
+
+
+async def test_a_server_that_was_started_again_is_reached_again(tmp_path):
+    running = ValkeyServer(tmp_path)
+    try:
+        async with open_bank(BankAddress.parse(running.url), "again", settle_s=0) as bank:
+            await bank.exchange("m", "1", 1, [Ask("b", "budget", 100, 0, 0, 10, 10, 10)])
+            running.kill()
+            with pytest.raises(BankUnreachable):
+                await bank.exchange("m", "1", 2, [])
+            running.start()
+            with trio.fail_after(20):
+                while not await answers(bank):
+                    await trio.lowlevel.checkpoint()
+    finally:
+        running.kill()
+
+
+async def answers(bank):
+    try:
+        await bank.exchange("m", "1", 3, [])
+    except BankUnreachable:
+        return False
+    return True
+
+
+async def test_nobody_there_is_one_clear_error(tmp_path):
+    running = ValkeyServer(tmp_path)
+    running.kill()
+    with pytest.raises(BankUnreachable, match=f"127.0.0.1:{running.port} cannot be used"):
+        async with open_bank(BankAddress.parse(running.url), "x"):
+            pass

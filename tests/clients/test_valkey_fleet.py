@@ -1,0 +1,188 @@
+"""Several whole gateways on one budget and one rate, over HTTP, with a real Valkey server between them."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from gw.errors import ConfigError
+from gw.relay.leases import Leases
+from tests.fakes.running import open_running
+from tests.fakes.serve import serve_asgi
+from tests.fakes.temporary_gateway import NOON, SetClock
+from tests.fakes.valkey_server import ValkeyServer
+from tests.fakes.vendors.openai import FakeOpenAI
+
+pytestmark = pytest.mark.clients
+YAML = """
+providers: {{openai: {{api_key: k, base_url: "{openai}/v1"}}}}
+models: {{llm: {{openai/first: {{price: {{unit: 1M_tokens, input: 100, output: 1000}}}}}}}}
+fleet: {{valkey: "{valkey}", name: {name}, instance: {instance}}}
+{more}
+"""
+CHAT = {"model": "openai/first", "messages": [{"role": "user", "content": "word " * 20}], "max_tokens": 10}
+ESTIMATE_USD = 0.0135
+"""Reserved for one request, which then costs 0.007."""
+SETTLED_S = 2.7
+"""After its start the server grants no budget for this long."""
+
+
+@pytest.fixture
+def server(tmp_path):
+    running = ValkeyServer(tmp_path)
+    yield running
+    running.kill()
+
+
+@asynccontextmanager
+async def fleet(folder, server, *, count=4, now=NOON, more="projects: {default: {daily_budget: 1, budget_action: block}}"):
+    async with trio.open_nursery() as nursery, AsyncExitStack() as opened:
+        openai = await nursery.start(partial(serve_asgi, FakeOpenAI(api_key="k", models=("first",))))
+        members = []
+        for n in range(count):
+            (folder / str(n)).mkdir(exist_ok=True)
+            text = YAML.format(openai=openai, valkey=server.url, name="test", instance=f"gw-{n}", more=more)
+            members.append(await opened.enter_async_context(open_running(folder / str(n), text, SetClock(now))))
+        try:
+            yield members
+        finally:
+            await opened.aclose()
+            nursery.cancel_scope.cancel()
+
+
+async def wait_until(true):
+    with trio.fail_after(15):
+        while not true():
+            await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def spend_until_refused(member, statuses):
+    while True:
+        answer = await member.ask("POST", "/v1/chat/completions", CHAT)
+        statuses.append(answer.status)
+        if answer.status == 402:
+            return
+        assert answer.status in (200, 503), answer.body
+
+
+async def cost(member):
+    """Return today's cost in USD that the reports of one gateway have."""
+    return (await member.get("/v1/costs")).json["total"]
+
+
+async def begin_granting(member):
+    """Wait until the server grants budgets: then a request is answered."""
+    with trio.fail_after(SETTLED_S + 5):
+        while (await member.ask("POST", "/v1/chat/completions", CHAT)).status != 200:
+            await trio.testing.wait_all_tasks_blocked(0.05)
+
+
+async def test_four_gateways_on_one_budget_spend_no_more_than_it(tmp_path, server):
+    async with fleet(tmp_path, server) as members:
+        await begin_granting(members[0])
+        statuses: list[int] = []
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                for _ in range(4):
+                    nursery.start_soon(spend_until_refused, member, statuses)
+        costs = [await cost(member) for member in members]
+        assert 1 <= sum(costs) < 1 + ESTIMATE_USD
+        assert min(costs) > 0
+        for member in members:
+            assert (await member.get("/v1/projects/default")).json["budget_status"] == "exceeded"
+
+
+async def test_a_rate_is_shared(tmp_path, server):
+    more = "rate_limiting: {openai: {requests_per_minute: 60}}"
+    async with fleet(tmp_path, server, count=2, more=more) as members:
+        statuses: list[int] = []
+
+        async def call(member):
+            statuses.append((await member.ask("POST", "/v1/chat/completions", CHAT)).status)
+
+        began = time.monotonic()
+        for _ in range(50):
+            async with trio.open_nursery() as nursery:
+                for member in members:
+                    nursery.start_soon(call, member)
+        took_s = time.monotonic() - began
+        assert 59 <= statuses.count(200) <= 60 + took_s + 1
+        assert statuses.count(429) == 100 - statuses.count(200)
+
+
+async def test_a_gateway_that_is_restarted_frees_what_it_had_leased(tmp_path, server):
+    async with fleet(tmp_path, server, count=1) as (only,):
+        await begin_granting(only)
+        spent = await cost(only)
+    async with fleet(tmp_path, server, count=2) as members:
+        await begin_granting(members[1])
+        others = await cost(members[1])
+        assert await cost(members[0]) == spent
+        ledger = members[1].gateway.ledger
+        with trio.fail_after(15):
+            while ledger.spent_in_fleet("default") != round((spent + others) * 1e9):
+                await trio.testing.wait_all_tasks_blocked(0.05)
+
+
+async def test_without_the_server_requests_go_on_inside_the_lease_and_are_refused_beyond_it(tmp_path, server):
+    async with fleet(tmp_path, server, count=1) as (only,):
+        await begin_granting(only)
+        server.kill()
+        leases = only.gateway.leases
+        assert isinstance(leases, Leases)
+        await wait_until(lambda: leases.is_alone)
+        health = (await only.get("/health")).json
+        assert (health["status"], health["problems"]) == ("degraded", ["fleet_unreachable"])
+        assert (await only.get("/ready")).json["checks"]["fleet"] == "degraded"
+        statuses = []
+        while not statuses or statuses[-1] == 200:
+            answer = await only.ask("POST", "/v1/chat/completions", CHAT)
+            statuses.append(answer.status)
+        assert (statuses[-1], answer.json["error"]["code"]) == (503, "usage_store_unavailable")
+        assert b"gw_fleet_alone_seconds_total" in (await only.get("/v1/metrics")).body
+        server.start()
+        await wait_until(lambda: not leases.is_alone)
+        await begin_granting(only)
+
+
+async def test_a_server_that_cannot_be_reached_is_a_clear_error_at_the_start(tmp_path, server):
+    server.kill()
+    with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=r"gw.yaml:4: fleet.valkey|Valkey server"), flatten_subgroups=True):
+        async with fleet(tmp_path, server, count=1):
+            pass
+
+
+async def gw(folder, server, *arguments):
+    """Run a command, in a process of its own, with the gw.yaml of a fleet that has the name `test`; return status, stdout and stderr."""
+    path = folder / "gw.yaml"
+    path.write_text(YAML.format(openai="http://127.0.0.1:9", valkey=server.url, name="test", instance="", more=""))
+    command = [sys.executable, "-m", "gw", *arguments, "--config", str(path)]
+    done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+async def test_the_command_shows_members_and_leases_and_forgets_one_that_is_gone(tmp_path, server):
+    run = partial(gw, tmp_path, server)
+    async with fleet(tmp_path, server, count=2, now=time.time()) as members:
+        await begin_granting(members[0])
+        spent = await cost(members[0])
+        status, text, _ = await run("fleet", "status", "--json")
+        assert status == 0
+        answer = json.loads(text)
+        assert sorted(one["instance"] for one in answer["members"]) == ["gw-0", "gw-1"]
+        [account] = answer["accounts"]
+        assert (account["account"], account["limit"]) == ("budget default", 1.0)
+        status, _, error = await run("fleet", "forget", "gw-0")
+        assert status == 1
+        assert "stop it first" in error
+    status, text, _ = await run("fleet", "status")
+    assert f"gw-0\tgone\t\tbudget default\t{spent}\t0\t1" in text
+    assert (await run("fleet", "forget", "gw-0"))[0] == 0
+    status, _, error = await run("fleet", "forget", "nobody")
+    assert (status, "gw-0, gw-1" in error) == (1, True)

@@ -1,0 +1,150 @@
+"""Leases: many processes on one account, with exchanges that are lost, repeated or late."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gw.policy.lease import Lease
+from gw.policy.lease_account import LeaseAccounts
+from gw.types.bank import Ask
+
+LIMIT = 10_000
+
+
+def ask(kind="budget", limit=LIMIT, used=0, open_=0, want=0, need=0, least=0):
+    return Ask("a", kind, limit, used, open_, want, need, least)
+
+
+def test_a_repeated_exchange_grants_once():
+    bank = LeaseAccounts(0.0)
+    first = bank.exchange("m", "1", 1, [ask(want=100)], 0.0).grants[0]
+    again = bank.exchange("m", "1", 1, [ask(want=100)], 0.0).grants[0]
+    assert (first.granted, again.granted, again.free) == (100, 100, LIMIT - 100)
+
+
+def test_an_answer_that_is_lost_takes_nothing_from_the_account():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("m", "1", 1, [ask(want=100)], 0.0)
+    assert bank.exchange("m", "1", 2, [ask(open_=0, want=0)], 0.0).grants[0].free == LIMIT
+
+
+def test_a_grant_is_at_most_the_free_amount_divided_by_twice_the_members():
+    bank = LeaseAccounts(0.0)
+    for member in "abcd":
+        bank.exchange(member, "1", 1, [ask()], 0.0)
+    assert bank.exchange("a", "1", 2, [ask(want=LIMIT)], 0.0).grants[0].granted == LIMIT // 8
+
+
+def test_requests_that_wait_get_what_they_lack_and_the_first_one_even_beyond_the_limit():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("a", "1", 1, [ask(used=LIMIT - 50)], 0.0)
+    grant = bank.exchange("b", "1", 1, [ask(want=200, need=200, least=70)], 0.0).grants[0]
+    assert (grant.granted, grant.free) == (70, -20)
+    assert bank.exchange("b", "1", 2, [ask(open_=70, want=1, need=1, least=1)], 0.0).grants[0].granted == 0
+
+
+def test_a_dead_member_keeps_its_budget_and_gives_back_slots_and_calls():
+    bank = LeaseAccounts(0.0)
+    asks = [Ask("b", "budget", 100, 0, 0, 40, 40, 40), Ask("s", "slots", 10, 0, 0, 4, 4, 4), Ask("r", "rate", 60, 0, 0, 30, 30, 30)]
+    bank.exchange("dead", "1", 1, asks, 0.0)
+    nothing = [Ask("b", "budget", 100, 0, 0, 0, 0, 0), Ask("s", "slots", 10, 0, 0, 0, 0, 0), Ask("r", "rate", 60, 0, 0, 0, 0, 0)]
+    assert [grant.free for grant in bank.exchange("m", "1", 1, nothing, 9.0).grants] == [60, 6, 39]
+    later = bank.exchange("m", "1", 2, nothing, 11.0)
+    assert ([grant.free for grant in later.grants], later.members) == ([60, 10, 60], 1)
+
+
+def test_a_member_that_comes_back_frees_what_its_records_do_not_have():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("m", "1", 1, [ask(want=400, need=400)], 0.0)
+    assert bank.exchange("m", "2", 1, [ask(used=150)], 1.0).grants[0].free == LIMIT - 150
+    assert bank.exchange("m", "1", 9, [ask(used=400)], 2.0).replaced
+
+
+def test_a_bank_that_has_just_begun_grants_no_budget_until_all_have_said_what_they_used():
+    bank = LeaseAccounts(0.0, settle_s=2.5)
+    assert bank.exchange("a", "1", 1, [ask(want=10, need=10, least=10)], 1.0).grants[0].granted == 0
+    bank.exchange("b", "1", 1, [ask(used=LIMIT - 5)], 2.0)
+    assert bank.exchange("a", "1", 2, [ask(want=100)], 3.0).grants[0].granted == 1
+
+
+def test_a_rate_refills_and_says_when_the_next_call_is_free():
+    bank = LeaseAccounts(0.0)
+    grant = bank.exchange("m", "1", 1, [ask("rate", 60, want=60, need=60, least=1)], 0.0).grants[0]
+    assert (grant.granted, grant.free, grant.wait_s) == (60, 0, 1.0)
+    assert bank.exchange("m", "1", 2, [ask("rate", 60, used=60)], 2.5).grants[0].free == 2
+
+
+def test_a_lease_asks_at_half_and_gives_back_what_it_does_not_use():
+    bank, lease, now, number = LeaseAccounts(0.0), Lease("a", "budget", 1_000_000, 0.0), 0.0, 0
+
+    def exchange():
+        nonlocal number
+        number += 1
+        said = lease.ask(now)
+        answer = bank.exchange("m", "1", number, [said], now)
+        lease.take(said, answer.grants[0], answer.members, now)
+
+    assert lease.must_wait(10, now)
+    lease.require(10)
+    exchange()
+    for _ in range(50):  # a hundred each tenth of a second
+        now += 0.1
+        if lease.must_wait(100, now):
+            lease.require(100)
+        if lease.due(now):
+            exchange()
+        lease.reserve(100)
+        lease.settle(100, 100)
+    assert number < 20
+    assert 500 < lease.room < 4_000
+    for _ in range(20):
+        now += 1.0
+        if lease.changed(now):
+            exchange()
+    assert lease.room < 20
+    assert not lease.changed(now)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), members=st.integers(1, 5), lost=st.sampled_from([0.0, 0.2, 0.6]))
+def test_no_budget_is_overspent_whatever_is_lost(seed, members, lost):
+    """Admitted amounts never exceed the limit by a whole request, and nothing stays locked away at the end."""
+    chance, bank = random.Random(seed), LeaseAccounts(0.0)
+    leases = [Lease("a", "budget", LIMIT, 0.0) for _ in range(members)]
+    numbers, now, largest = [0] * members, 0.0, 300
+    for _ in range(400):
+        now += chance.random() * 0.2
+        n = chance.randrange(members)
+        lease, need = leases[n], chance.randint(1, largest)
+        waits = lease.must_wait(need, now)
+        if waits:
+            lease.require(need)
+        if waits or chance.random() < 0.2:
+            numbers[n] += 1
+            said = lease.ask(now)
+            arrives, returns = chance.random() >= lost, chance.random() >= lost
+            if arrives:
+                answer = bank.exchange(f"m{n}", "1", numbers[n], [said], now)
+                if chance.random() < 0.3:
+                    bank.exchange(f"m{n}", "1", numbers[n], [said], now)
+            if arrives and returns:
+                lease.take(said, answer.grants[0], answer.members, now)
+            else:
+                lease.lost()
+        if lease.room >= need:
+            lease.reserve(need)
+            lease.settle(need, need)
+        assert sum(lease.used for lease in leases) < LIMIT + largest
+    for n, lease in enumerate(leases):
+        for _ in range(30):
+            now += 1.0
+            numbers[n] += 1
+            said = lease.ask(now)
+            lease.take(said, bank.exchange(f"m{n}", "1", numbers[n], [said], now).grants[0], members, now)
+    used = sum(lease.used for lease in leases)
+    assert sum(lease.room for lease in leases) <= 0.02 * LIMIT
+    assert bank.exchange("end", "1", 1, [ask()], now).grants[0].free == pytest.approx(LIMIT - used, abs=0.02 * LIMIT)
