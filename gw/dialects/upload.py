@@ -234,7 +234,7 @@ class UploadReader(ABC):
 
 
 class FormReader(UploadReader):
-    """Reads a form. Raises ClientProtocolError, when made, for a body that is none."""
+    """Reads a form. The constructor raises ClientProtocolError if the body is not multipart/form-data."""
 
     def __init__(self, scope: Scope, receive: Receive, upload: Upload) -> None:
         super().__init__(scope, receive, upload)

@@ -23,7 +23,8 @@ from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.recording_fetch import fetched, fetches
 from gw.relay.request import AnsweredRequest
 from gw.relay.request_spec import RequestSpec
-from gw.relay.response import Response, UsageCounter
+from gw.relay.response import UsageCounter
+from gw.types.ids import Caller
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 
 
@@ -39,10 +40,10 @@ class AnsweredTranscription(AnsweredRequest[TranscribeRequest, TranscribeStream,
 
     __slots__ = ()
 
-    async def __aenter__(self) -> Response[TranscribeStream, TranscribeEvent]:
+    def plan(self, caller: Caller) -> None:
+        super().plan(caller)
         if (call_when_received := self._request.call_when_received) is not None:
             call_when_received(self._received)
-        return await super().__aenter__()
 
     @property
     def _arrives(self) -> bool:
@@ -64,8 +65,7 @@ class AnsweredTranscription(AnsweredRequest[TranscribeRequest, TranscribeStream,
         if self._response is not None:  # the vendor did not wait for all of it
             return
         now = trio.current_time()
-        if hasattr(self, "meter"):
-            self.meter.begin_now(now, usage_counters.estimate_transcribe(request))
+        self.meter.begin_now(now, usage_counters.estimate_transcribe(request))
         if not as_expected:
             self.spec = transcription_spec(request)
         if isinstance(self._open, AttemptScope):
