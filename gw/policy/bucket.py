@@ -14,12 +14,13 @@ _SLACK = 1e-9
 class Bucket:
     """`now` is monotonic seconds; a `now` before an earlier one counts as that earlier one."""
 
-    def __init__(self, per_minute: int, now: float) -> None:
+    def __init__(self, per_minute: int, now: float, *, tokens: int | None = None) -> None:
+        """`tokens`: what it begins with; None: it is full."""
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
         self.per_minute = per_minute
         self._per_second = per_minute / 60
-        self._tokens = float(per_minute)
+        self._tokens = float(per_minute if tokens is None else tokens)
         self._at = now
 
     def take(self, now: float) -> float:

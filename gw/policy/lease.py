@@ -27,7 +27,7 @@ class Lease:
     """A lease of one account. `now` is monotonic seconds."""
 
     __slots__ = (
-        "_counted_at", "_least", "_need", "_per_s", "_taken", "_told", "account", "ceiling", "empty_until", "free", "kind", "limit",
+        "_counted_at", "_least", "_need", "_per_s", "_reported", "_taken", "account", "ceiling", "empty_until", "free", "kind", "limit",
         "members", "others_used", "reserved", "scarce", "used",
     )  # fmt: skip
 
@@ -49,7 +49,7 @@ class Lease:
         self._per_s = 0.0
         self._taken = 0
         self._counted_at = now
-        self._told: tuple[int, int, int] | None = None
+        self._reported: tuple[int, int, int] | None = None
 
     @property
     def room(self) -> int:
@@ -88,7 +88,7 @@ class Lease:
 
     def changed(self, now: float) -> bool:
         """Return whether the bank does not know the figures, or should get something back."""
-        return self._told != (self.used, self.open, self.limit) or self.room > 2 * self._target(now) or self.due(now)
+        return self._reported != (self.used, self.open, self.limit) or self.room > 2 * self._target(now) or self.due(now)
 
     def ask(self, now: float) -> Ask:
         """Return what to say to the bank. Nothing that is given back may be taken from now on."""
@@ -104,7 +104,7 @@ class Lease:
         need, least = max(0, self._need - room), max(0, self._least - room)
         want = need + target - room if need or room < target / 2 else 0
         self._need = self._least = 0
-        self._told = (self.used, self.open, self.limit)
+        self._reported = (self.used, self.open, self.limit)
         return Ask(self.account, self.kind, self.limit, self.used, self.open, max(want, need), need, least)
 
     def take(self, ask: Ask, grant: LeaseGrant, members: int, now: float) -> None:
@@ -114,15 +114,15 @@ class Lease:
         self.scarce = grant.scarce
         self.others_used = grant.used - ask.used
         if grant.granted:
-            self.ceiling = max(self.ceiling, self.used + self.reserved if self.kind == "budget" else 0) + grant.granted
+            self.ceiling = max(self.ceiling, self.used + self.reserved) + grant.granted
             self.empty_until = -math.inf
-            self._told = (ask.used, ask.open + grant.granted, ask.limit)
+            self._reported = (ask.used, ask.open + grant.granted, ask.limit)
         elif ask.need:
             self.empty_until = now + max(REFUSED_S, grant.wait_s)
 
     def lost(self) -> None:
         """Note that no answer came: the bank may have other figures than this process."""
-        self._told = None
+        self._reported = None
 
     def _target(self, now: float) -> int:
         """Return the room that would last for AHEAD_S; less where the account ends before that."""

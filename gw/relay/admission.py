@@ -65,6 +65,8 @@ class Ledger:
         if now >= self._ends:
             self._day = utc_day(now)
             self._ends = (self._day + 1) * DAY_S
+            if self.leases is not None:
+                self.leases.retire(self._budgets.values())
             self._budgets.clear()
             self._spent.clear()
             self._estimated.clear()

@@ -40,6 +40,7 @@ class Leases:
         self._bank = bank
         self._run = ""
         self._leases: dict[str, Lease] = {}
+        self._retired: set[Lease] = set()
         self._number = 0
         self._beats = 0
         self._wake = trio.Event()
@@ -65,8 +66,9 @@ class Leases:
         lease.limit = limit
         return lease
 
-    def view(self) -> Iterable[Lease]:
-        return self._leases.values()
+    def retire(self, leases: Iterable[Lease]) -> None:
+        """Drop leases of accounts that are over, each as soon as none of its requests runs and the bank knows what was used."""
+        self._retired.update(leases)
 
     def spoken_for(self, lease: Lease) -> None:
         """Have more leased where that is due; called when something was taken."""
@@ -121,6 +123,8 @@ class Leases:
             lease for lease in self._leases.values()
             if all_leases or (lease.due(now) if not is_beat else refresh or lease.changed(now))
         ]  # fmt: skip
+        if not (leases or is_beat or self.is_alone):
+            return  # the request that woke this task has left, or another exchange has served it
         asks = [lease.ask(now) for lease in leases]
         self._number += 1
         try:
@@ -139,6 +143,8 @@ class Leases:
                 now = trio.current_time()
                 for lease, ask, grant in zip(leases, asks, answer.grants, strict=True):
                     lease.take(ask, grant, answer.members, now)
+                if self._retired:
+                    self._drop_retired(now)
         answered, self._answered = self._answered, trio.Event()
         answered.set()
 
@@ -155,11 +161,11 @@ class Leases:
             self.alone_s, self.alone_since, self.why_alone = self.seconds_alone(), None, ""
             _log.info("fleet_reached", members=members)
 
-    def forget(self, account: str) -> None:
-        """Drop a lease that is not used any more, once the bank knows all of it."""
-        lease = self._leases.get(account)
-        if lease is not None and not lease.reserved and not lease.changed(trio.current_time()):
-            del self._leases[account]
+    def _drop_retired(self, now: float) -> None:
+        for lease in [lease for lease in self._retired if not lease.reserved and not lease.changed(now)]:
+            self._retired.discard(lease)
+            if self._leases.get(lease.account) is lease:
+                del self._leases[lease.account]
 
 
 class LeasedBucket:
@@ -173,12 +179,16 @@ class LeasedBucket:
 
     def take(self, now: float) -> float:
         """Take a call and return 0.0; without one, return the seconds until there may be one."""
-        if self.leases.is_alone:
-            if self._alone is None:
-                self._alone = Bucket(max(1, self.per_minute // self.leases.members), now)
-            return self._alone.take(now)
-        self._alone = None
         lease = self.lease
+        if (since := self.leases.alone_since) is not None:
+            if self._alone is None:
+                share = max(1, self.per_minute // self.leases.members)
+                self._alone = Bucket(share, since, tokens=min(share, max(0, lease.room)))
+            wait_s = self._alone.take(now)
+            if not wait_s:
+                lease.settle(0, 1)  # so that the bank learns of it afterwards
+            return wait_s
+        self._alone = None
         if lease.room < 1:
             return max(WAIT_S, lease.empty_until - now)
         lease.reserve(1)
