@@ -156,12 +156,12 @@ class CandidatePlanner:
         stack = self.current.catalog.stacks.get(project.default_stack or "")
         return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
 
-    def lease(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> Pending:
+    def lease(self, candidates: Candidates, estimate_nusd: int) -> Pending:
         """Return the wait for room in the budget that a fleet shares; None if there is room, or no such budget."""
         ledger = self.accounting.ledger
         if ledger.leases is None or (lease := ledger.budget_lease(candidates.project)) is None:
             return None
-        return ledger.leases.wait(lease, max(1, self._estimate(meter, spec, candidates)))
+        return ledger.leases.wait(lease, max(1, estimate_nusd))
 
     def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
         """Return the wait for a call of a provider whose rate a fleet shares; None if there is one, or no such rate."""
@@ -172,21 +172,21 @@ class CandidatePlanner:
         bucket = self._limits.gate(provider, model, now, owner=owner).bucket
         return bucket.leases.wait(bucket.lease, 1) if isinstance(bucket, LeasedBucket) else None
 
-    def _estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
+    def estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
+        """Return the estimated cost in nano-USD, priced as the first candidate or by the stand-in, and note it in the meter."""
         model = candidates.models[0]
-        nusd = meter.cost_of(spec.estimate, model, candidates.catalog.provider(model.provider)).nusd
-        return meter.stand_in(spec.estimate) if nusd is None else nusd
-
-    def admit(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
-        """Reserve the estimate, priced as the first candidate or by the stand-in. Raise what `admission.admit` raises."""
-        model, accounting = candidates.models[0], self.accounting
         estimate = meter.cost_of(spec.estimate, model, candidates.catalog.provider(model.provider)).nusd
         meter.estimate = spec.estimate
         meter.estimate_nusd = estimate
         if estimate is None:
             meter.estimated_nusd = estimate = meter.stand_in(spec.estimate)
+        return estimate
+
+    def admit(self, meter: Meter, candidates: Candidates, estimate_nusd: int) -> None:
+        """Reserve the estimate. Raise what `admission.admit` raises."""
+        accounting = self.accounting
         meter.reservation = admission.admit(
-            accounting.ledger, candidates.project, estimate,
+            accounting.ledger, candidates.project, estimate_nusd,
             store_accepts=accounting.records.accepting, on_full_disk=self._on_full_disk,
         )
 

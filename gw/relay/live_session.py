@@ -132,9 +132,10 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             with one_error():
                 if (place := self.planner.place(self.candidates, caller)) is not None:
                     await place
-                if (room := self.planner.lease(self.meter, self.spec, self.candidates)) is not None:
+                estimate_nusd = self.planner.estimate(self.meter, self.spec, self.candidates)
+                if self.planner.in_fleet and (room := self.planner.lease(self.candidates, estimate_nusd)) is not None:
                     await room
-                self.planner.admit(self.meter, self.spec, self.candidates)
+                self.planner.admit(self.meter, self.candidates, estimate_nusd)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:
                     self._begin(nursery)

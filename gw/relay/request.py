@@ -64,9 +64,10 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         try:
             if (place := self.planner.place(self.candidates, self._caller)) is not None:
                 await place
-            if (room := self.planner.lease(meter, self.spec, self.candidates)) is not None:
+            estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
+            if self.planner.in_fleet and (room := self.planner.lease(self.candidates, estimate_nusd)) is not None:
                 await room
-            self.planner.admit(meter, self.spec, self.candidates)
+            self.planner.admit(meter, self.candidates, estimate_nusd)
             try:
                 opened = await self._first_ready(models)
             except ProviderRefused:
