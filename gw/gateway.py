@@ -176,11 +176,7 @@ async def open_gateway(
 
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load(decrypt=not read_only)
-        spent = await store.spend(utc_day(clock.now()))
-        estimated = {project: spend.estimated for project, spend in spent.items()}
-        ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated, leases)
-        for project in current.catalog.projects.values():
-            ledger.budget_lease(project)  # so that the bank knows from the start what was spent
+        ledger = await _ledger(clock, store, current.catalog, leases)
         pool = make_pool()
         captures = None if read_only or not settings.secret else _captures(settings, clock, registrar)
         accounting = Accounting(
@@ -225,6 +221,16 @@ async def _fleet(settings: Settings) -> AsyncIterator[Leases]:
         except BankUnreachable as error:
             raise fleet_error(settings, error.message) from None
         yield Leases(bank, fleet.instance or socket.gethostname())
+
+
+async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:
+    """Return the spend of today, as the records have it."""
+    spent = await store.spend(utc_day(clock.now()))
+    estimated = {project: spend.estimated for project, spend in spent.items()}
+    ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated, leases)
+    for project in catalog.projects.values():
+        ledger.budget_lease(project)  # so that the bank knows from the start what was spent
+    return ledger
 
 
 def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> CaptureStore:
