@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _config = click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
-_MEMBERS = ("instance", "state", "heard_s", "account", "used", "open", "limit")
+_MEMBERS = ("instance", "state", "last_seen_s", "account", "used", "open", "limit")
 
 
 @click.group()
@@ -38,14 +38,14 @@ def fleet() -> None:
 @_config
 @json_option("The answer as JSON.")
 def status(config: Path | None, as_json: bool) -> None:
-    """Show each gateway, when it was last heard of, and what it has used and leased of today's budgets and of rates.
+    """Show each gateway, when it last spoke to the server, and what it has used and leased of today's budgets and of rates.
 
-    Budgets are in USD, rates in calls. A gateway that is not heard of any more keeps its lease of a budget: start it again, and it
+    Budgets are in USD, rates in calls. A gateway that is gone keeps its lease of a budget: start it again, and it
     says what it has really used, or see `gw fleet forget`.
     """
     members, accounts = _with_bank(config, lambda bank: bank.status())
     current = [_account(*account) for account in accounts if _is_current(account[0])]
-    answer = {"members": [{"instance": name, "heard_ms": int(age) if age else None} for name, _, age in members], "accounts": current}
+    answer = {"members": [{"instance": name, "last_seen_ms": int(age) if age else None} for name, _, age in members], "accounts": current}
     rows: list[tuple[Cell, ...]] = []
     for name, _, age in sorted(members):
         begin: tuple[Cell, ...] = (name, "here", round(int(age) / 1000, 1)) if age else (name, "gone", None)
@@ -72,7 +72,7 @@ def forget(instance: str, config: Path | None) -> None:
         if instance not in known:
             raise CommandFailed(f"the fleet has no gateway {instance!r}; it has {', '.join(sorted(known)) or 'none'}")
         if any(name == instance and age for name, _, age in members):
-            raise CommandFailed(f"{instance!r} was heard of a moment ago: stop it first")
+            raise CommandFailed(f"{instance!r} is still running: stop it first")
         await bank.leave(instance, "")
 
     _with_bank(config, leave)

@@ -5,7 +5,7 @@ doubles hold exactly; they are written with %.0f, since Lua would write large on
 
     key                      type    content
     ──────────────────────   ─────   ──────────────────────────────────────────────────────────────────────────
-    gw:{NAME}:seen           zset    member → milliseconds at which it was last heard of
+    gw:{NAME}:seen           zset    member → milliseconds at which its last exchange was
     gw:{NAME}:runs           hash    member → its run
     gw:{NAME}:joins          str     number of runs
     gw:{NAME}:born           str     milliseconds at which the bank began
@@ -194,7 +194,7 @@ end)
 return {members, accounts}
 """
 )
-"""KEYS as above. Returns members (name, run, milliseconds since it was heard of, "" = dead or gone) and accounts.
+"""KEYS as above. Returns members (name, run, milliseconds since its last exchange, "" = dead or gone) and accounts.
 
 An account is: key, kind, limit, used, open, and (member, used, open) of each member that has used or leased something of it.
 """

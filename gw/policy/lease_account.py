@@ -126,7 +126,7 @@ class LeaseAccounts:
     """All accounts of a fleet, and its members. Sans I/O: a bank in one process, and the model that others are tested against."""
 
     def __init__(self, now: float, *, settle_s: float = 0.0) -> None:
-        """`settle_s`: no budget is granted before, since members may not have told yet what they had used."""
+        """`settle_s`: no budget is granted before, since members may not have reported yet what they had used."""
         self._grants_from = now + settle_s
         self._accounts: dict[str, LeaseAccount] = {}
         self._seen: dict[str, float] = {}

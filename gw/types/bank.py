@@ -49,7 +49,7 @@ class Exchange(msgspec.Struct, frozen=True, array_like=True):
 
     grants: Sequence[LeaseGrant]
     members: int
-    """Members heard of within MEMBER_DEAD_S, at least 1."""
+    """Members whose last exchange was within MEMBER_DEAD_S, at least 1."""
     replaced: bool = False
     """A newer run has this member's name. Nothing was changed."""
 
