@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import apsw
 import msgspec
 
 from gw.store.requests import bounded_float
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.types.usage import AttemptRecord, RequestRecord
@@ -46,8 +46,10 @@ select provider, bucket / :hours * :hours,
 from rollup_attempt where bucket between :since and :until group by 1, 2 order by 1, 2"""
 
 _LAST_ERROR = """
-select provider, last_error, max(last_at) from rollup_attempt
-where bucket between :since and :until and last_error is not null group by provider"""
+select provider, last_error, last_at from (
+    select provider, last_error, last_at, row_number() over (partition by provider order by last_at desc) as place from rollup_attempt
+    where bucket between :since and :until and last_error is not null) r
+where place = 1"""
 
 _MOVES = """
 select model_id, next_model_id, outcome, sum(attempts) from rollup_attempt
@@ -82,12 +84,12 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Add the attempts of newly inserted records. Within the caller's transaction."""
     db.executemany(_ADD, [(*key, *sums) for key, sums in _counted(records).items()])
 
 
-def subtract(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Take the attempts of deleted records out of the counts. Within the caller's transaction."""
     db.executemany(_SUBTRACT, [(sums[0], *key) for key, sums in _counted(records).items()])
     db.execute("delete from rollup_attempt where attempts = 0")
@@ -117,18 +119,18 @@ def _outcome(attempt: AttemptRecord) -> str:
     return _OWN_LIMIT if is_own else attempt.outcome
 
 
-def health(db: apsw.Connection, since_hour: int, hours: int, until_hour: int | None = None) -> list[Health]:
+def health(db: SqlConnection, since_hour: int, hours: int, until_hour: int | None = None) -> list[Health]:
     """Return outcomes by provider and period of `hours` hours, from `since_hour` to `until_hour`, both included."""
     rows = db.execute(_HEALTH, {"hours": hours, **_hours(since_hour, until_hour)})
     return [struct_of(Health, row) for row in rows]
 
 
-def last_errors(db: apsw.Connection, since_hour: int, until_hour: int | None = None) -> Mapping[str, LastError]:
+def last_errors(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> Mapping[str, LastError]:
     """Return the last error of each provider."""
     return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, _hours(since_hour, until_hour))}
 
 
-def moves(db: apsw.Connection, since_hour: int, until_hour: int | None = None) -> list[Move]:
+def moves(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> list[Move]:
     """Return the moves, the most frequent first."""
     return [struct_of(Move, row) for row in db.execute(_MOVES, _hours(since_hour, until_hour))]
 

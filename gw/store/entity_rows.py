@@ -8,6 +8,7 @@ import apsw
 import msgspec
 import structlog
 
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import content, struct_of
 from gw.types.entities import AuditEntry, Name, Stored, name_of
 
@@ -20,6 +21,7 @@ on conflict (id) do update set body = excluded.body"""
 _PUT_CALLBACK = """
 insert into callbacks (id, expires_at, body) values (?, ?, ?)
 on conflict (id) do update set body = excluded.body"""
+_PUT_META = "insert into meta (name, value) values (?, ?) on conflict (name) do update set value = excluded.value"
 _REMOVE = "delete from managed where kind = ? and id = ?"
 _AUDIT = """
 insert into audit (timestamp, entity_type, entity_id, action, changes, source, actor)
@@ -74,15 +76,7 @@ def apply(db: apsw.Connection, change: Change) -> None:
     """Apply a change in one transaction. Blocks."""
     db.execute("begin immediate")
     try:
-        db.executemany(_PUT, [(*name_of(entity), _encode(entity).decode()) for entity in change.put])
-        db.executemany(_REMOVE, change.remove)
-        db.executemany("insert or replace into meta (name, value) values (?, ?)", change.meta)
-        if change.transcripts:
-            db.execute("delete from transcripts where expires_at < ?", (change.transcripts_until,))
-            db.executemany(_PUT_TRANSCRIPT, [msgspec.structs.astuple(one) for one in change.transcripts])
-        db.executemany(_PUT_CALLBACK, [msgspec.structs.astuple(one) for one in change.callbacks])
-        db.executemany("delete from callbacks where id = ?", [(id_,) for id_ in change.callbacks_done])
-        db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
+        write(db, change)
         db.execute("commit")
     except BaseException:
         if db.in_transaction:
@@ -90,12 +84,29 @@ def apply(db: apsw.Connection, change: Change) -> None:
         raise
 
 
+def write(db: SqlConnection, change: Change) -> None:
+    """Write a change. Within the caller's transaction."""
+    db.executemany(_PUT, [(*name_of(entity), _encode(entity).decode()) for entity in change.put])
+    db.executemany(_REMOVE, change.remove)
+    db.executemany(_PUT_META, change.meta)
+    if change.transcripts:
+        db.execute("delete from transcripts where expires_at < ?", (change.transcripts_until,))
+        db.executemany(_PUT_TRANSCRIPT, [msgspec.structs.astuple(one) for one in change.transcripts])
+    db.executemany(_PUT_CALLBACK, [msgspec.structs.astuple(one) for one in change.callbacks])
+    db.executemany("delete from callbacks where id = ?", [(id_,) for id_ in change.callbacks_done])
+    db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
+
+
+def set_meta(db: SqlConnection, name: str, value: str) -> None:
+    db.execute(_PUT_META, (name, value))
+
+
 def _audit_row(entry: AuditEntry) -> tuple[object, ...]:
     changes = _encode(entry.changes).decode()
     return (entry.timestamp, entry.entity_type, entry.entity_id, entry.action, changes, entry.source, entry.actor)
 
 
-def entities(db: apsw.Connection) -> list[Stored]:
+def entities(db: SqlConnection) -> list[Stored]:
     """Return all entities in the order of their ids. Entries that this version cannot read are skipped and logged."""
     stored: list[Stored] = []
     for kind, entity_id, body in db.execute("select kind, id, body from managed order by kind, id"):
@@ -106,24 +117,24 @@ def entities(db: apsw.Connection) -> list[Stored]:
     return stored
 
 
-def transcripts(db: apsw.Connection, now: float) -> Sequence[StoredTranscript]:
+def transcripts(db: SqlConnection, now: float) -> Sequence[StoredTranscript]:
     """Return the transcripts that have not expired."""
     rows = db.execute("select id, project, expires_at, body from transcripts where expires_at >= ? order by expires_at", (now,))
     return [StoredTranscript(*row) for row in rows]
 
 
-def callbacks(db: apsw.Connection) -> Sequence[StoredCallback]:
+def callbacks(db: SqlConnection) -> Sequence[StoredCallback]:
     """Return the callbacks that were neither accepted nor given up."""
     return [StoredCallback(*row) for row in db.execute("select id, expires_at, body from callbacks order by expires_at")]
 
 
-def meta(db: apsw.Connection, name: str) -> str | None:
+def meta(db: SqlConnection, name: str) -> str | None:
     value: str | None = db.execute("select value from meta where name = ?", (name,)).get
     return value
 
 
 def audit_page(
-    db: apsw.Connection, *, limit: int, entity_type: str | None, entity_id: str | None, action: str | None,
+    db: SqlConnection, *, limit: int, entity_type: str | None, entity_id: str | None, action: str | None,
     before: int | None, since: float | None = None, until: float | None = None,
 ) -> Sequence[AuditEntry]:  # fmt: skip
     """Return the newest entries that pass every filter; `before`: the id of the last entry of the previous page; times in Unix seconds."""

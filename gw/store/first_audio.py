@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
-import apsw
 import msgspec
 
 from gw.store.requests import heard_speech
 from gw.store.rollups import SPAN, Grain
+from gw.store.sql_connection import SqlConnection
 from gw.store.windows import HOUR_S, Buckets, Rows, TimeWindow, pieces
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
@@ -31,18 +31,18 @@ ALL = ""
 """Project or stack of a row that is the sum of the others."""
 _TURN = """
 select id, timestamp, modality, model_id, ttfb_ms, heard from requests indexed by requests_turn_id
-where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit 1000"""
+where turn_id = ? and session_id is not distinct from ? and project = ? order by timestamp, seq limit 1000"""
 _TURNS = """
 select distinct turn_id, session_id, project from requests indexed by requests_time
 where timestamp >= :since and timestamp < :until and turn_id is not null and modality = 'tts' and ttfb_ms is not null
   and (:project is null or project = :project)"""
 _TIMES = """
-select min(timestamp, coalesce(heard_at, timestamp)), sound from (
+select case when heard_at < timestamp then heard_at else timestamp end, sound from (
   select min(timestamp) as timestamp, min(case when modality = 'tts' then timestamp + ttfb_ms / 1000.0 end) as sound,
          min((select min(json_extract(value, '$.ended_at')) from json_each(heard))) as heard_at
   from requests indexed by requests_time
   where timestamp >= :since and timestamp < :until and turn_id is not null and (:project is null or project = :project)
-  group by turn_id, session_id, project)
+  group by turn_id, session_id, project) r
 where sound is not null"""
 _EXACT = {
     grain: f"""{SPAN.format(table=table)}
@@ -71,14 +71,14 @@ class TurnWait(msgspec.Struct, frozen=True):
     wait_ms: float
 
 
-def of_turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: str) -> TurnWait | None:
+def of_turn(db: SqlConnection, turn_id: str, session_id: str | None, project: str) -> TurnWait | None:
     """Return a turn's first audio, None for a turn without sound."""
     found, _ = _read(db, turn_id, session_id, project, frozenset())
     return found
 
 
 def _read(
-    db: apsw.Connection, turn_id: str, session_id: str | None, project: str, fresh: frozenset[str]
+    db: SqlConnection, turn_id: str, session_id: str | None, project: str, fresh: frozenset[str]
 ) -> tuple[TurnWait | None, bool]:
     """Return a turn's first audio, and whether a request that is not among `fresh` ones had sound before."""
     began, sound, counted = float("inf"), float("inf"), False
@@ -99,7 +99,7 @@ def _read(
     return TurnWait(began, project, stack, round(max(0.0, sound - began) * 1_000, 3)), counted
 
 
-def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Count the turns whose first sound is among newly inserted records. Within the caller's transaction."""
     fresh = [record for record in records if record.modality == "tts" and record.ttfb_ms is not None and record.turn_id is not None]
     if not fresh:
@@ -129,7 +129,7 @@ def merged(stored: Iterable[bytes]) -> Histogram:
 # ---- reading
 
 
-def by_name(db: apsw.Connection, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
+def by_name(db: SqlConnection, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
     """Return the first audio of the turns that began in a window, by project or stack, or together under ""."""
     rows: defaultdict[str, Histogram] = defaultdict(Histogram)
     for _, name, histogram in _counted(db, pieces(db, window), by, project):
@@ -137,7 +137,7 @@ def by_name(db: apsw.Connection, window: TimeWindow, by: WaitsBy, project: str |
     return dict(rows)
 
 
-def by_step(db: apsw.Connection, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
+def by_step(db: SqlConnection, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
     """Return the first audio by steps of `step_s` seconds, counted from 1970. Steps below an hour are made of records."""
     if step_s >= HOUR_S:
         chosen = pieces(db, window, "day" if step_s >= 24 * HOUR_S else "hour")
@@ -149,7 +149,7 @@ def by_step(db: apsw.Connection, window: TimeWindow, step_s: int, project: str |
     return dict(rows)
 
 
-def _times(db: apsw.Connection, since: float, until: float, step_s: int, project: str | None) -> dict[int, Histogram]:
+def _times(db: SqlConnection, since: float, until: float, step_s: int, project: str | None) -> dict[int, Histogram]:
     """Return the first audio by steps from records alone, in one statement: there are thousands of turns in a day."""
     waits: defaultdict[int, list[float]] = defaultdict(list)
     bindings = {"since": since - _LONG_S, "until": until + _LONG_S, "project": project}
@@ -160,7 +160,7 @@ def _times(db: apsw.Connection, since: float, until: float, step_s: int, project
 
 
 def _counted(
-    db: apsw.Connection, chosen: Iterable[Buckets | Rows], by: WaitsBy, project: str | None
+    db: SqlConnection, chosen: Iterable[Buckets | Rows], by: WaitsBy, project: str | None
 ) -> Iterator[tuple[float, str, Histogram]]:
     """Yield the time of each entry in Unix seconds, its name and its waits."""
     for piece in chosen:
@@ -184,7 +184,7 @@ def _name(by: WaitsBy, project: str, stack: str) -> str:
     return project if by == "project" else stack if by == "stack" else ""
 
 
-def _in_records(db: apsw.Connection, piece: Rows, project: str | None) -> Iterator[TurnWait]:
+def _in_records(db: SqlConnection, piece: Rows, project: str | None) -> Iterator[TurnWait]:
     """Yield the turns that began in a stretch of time, from their records."""
     bindings = {"since": piece.since, "until": piece.until + _LONG_S, "project": project}
     for turn_id, session_id, owner in list(db.execute(_TURNS, bindings)):

@@ -12,12 +12,12 @@ from functools import cached_property
 from math import ceil
 from typing import Literal, NamedTuple
 
-import apsw
 import attrs
 import msgspec
 
 from gw.store.rollup_versions import RollupVersions
 from gw.store.rollups import TABLES, Grain
+from gw.store.sql_connection import SqlConnection
 from gw.telemetry.histogram import Histogram
 
 CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go first
@@ -25,7 +25,7 @@ CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go 
 _OF_BUCKETS = {
     grain: f"""
 select r.bucket, r.provider, r.model_id, r.modality, r.requests, r.ttfb, r.latency
-from json_each(:buckets) wanted cross join {table} r on r.bucket = wanted.value and r.project = :project
+from json_each(:buckets) wanted cross join {table} r on r.bucket = cast(wanted.value as bigint) and r.project = :project
 where r.requests > 0"""
     for grain, table in TABLES.items()
 }
@@ -121,7 +121,7 @@ class MergedBuckets:
         self.versions = versions
         self._cache: dict[tuple[Grain, int], tuple[int, list[LatencyGroup]]] = {}
 
-    def rows(self, db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> Iterator[LatencyGroup]:
+    def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> Iterator[LatencyGroup]:
         if self.versions is None:
             yield from _groups(db, _OF_ALL_PROJECTS[grain], buckets)
             return
@@ -149,11 +149,11 @@ class MergedBuckets:
 class QueryContext:
     """A connection, and the merged buckets that its process caches."""
 
-    db: apsw.Connection
+    db: SqlConnection
     merged: MergedBuckets
 
 
-def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[LatencyGroup]]:
+def _merge_projects(db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[LatencyGroup]]:
     groups: dict[int, list[LatencyGroup]] = {bucket: [] for bucket in buckets}
     rows: defaultdict[tuple[int, str, str, str], LatencyRow] = defaultdict(LatencyRow)
     for group in _groups(db, _OF_ALL_PROJECTS[grain], groups):
@@ -164,7 +164,7 @@ def _merge_projects(db: apsw.Connection, grain: Grain, buckets: Iterable[int]) -
 
 
 def _groups(
-    db: apsw.Connection, sql: str, buckets: Iterable[int], project: str | None = None
+    db: SqlConnection, sql: str, buckets: Iterable[int], project: str | None = None
 ) -> Iterator[LatencyGroup]:
     bindings: dict[str, object] = {"buckets": msgspec.json.encode(list(buckets)).decode()}
     if project is not None:

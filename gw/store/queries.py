@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import apsw
 import attrs
 import msgspec
 
@@ -18,6 +17,7 @@ from gw.store.latency import latencies as latencies
 from gw.store.latency import latency_points as latency_points
 from gw.store.requests import ANY, LogFilter, Totals
 from gw.store.rollups import CostRow, Grain, Point
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
@@ -32,13 +32,13 @@ _FIRST_REQUESTS = """
 select turn_id, session_id, project from requests t indexed by requests_{index}
 where turn_id is not null {conditions} and not exists (
   select 1 from requests p indexed by requests_turn_id
-  where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project
+  where p.turn_id = t.turn_id and p.session_id is not distinct from t.session_id and p.project = t.project
     and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
 order by timestamp desc, seq desc limit :limit"""
 _BEFORE = "timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
 _WITH_TROUBLE = """exists (
   select 1 from requests p indexed by requests_turn_id
-  where p.turn_id = t.turn_id and p.session_id is t.session_id and p.project = t.project and {trouble})"""
+  where p.turn_id = t.turn_id and p.session_id is not distinct from t.session_id and p.project = t.project and {trouble})"""
 INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
 TROUBLES = {
     "error": "status = 'error' and not refused",
@@ -51,7 +51,7 @@ TROUBLES = {
 _REQUESTS = (
     requests.SELECT
     + """
-indexed by requests_turn_id where turn_id = ? and session_id is ? and project = ? order by timestamp, seq limit ?"""
+indexed by requests_turn_id where turn_id = ? and session_id is not distinct from ? and project = ? order by timestamp, seq limit ?"""
 )
 
 _NEWEST = """
@@ -190,7 +190,7 @@ def request(context: QueryContext, record_id: str) -> RequestRecord | None:
     return requests.find(context.db, record_id)
 
 
-def _place(db: apsw.Connection, record_id: str | None) -> tuple[float, int] | None:
+def _place(db: SqlConnection, record_id: str | None) -> tuple[float, int] | None:
     if record_id is None:
         return None
     place = requests.place(db, record_id)
@@ -263,7 +263,7 @@ def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id
     return None
 
 
-def _turn(db: apsw.Connection, turn_id: str, session_id: str | None, project: str) -> Turn:
+def _turn(db: SqlConnection, turn_id: str, session_id: str | None, project: str) -> Turn:
     rows = db.execute(_REQUESTS, (turn_id, session_id, project, MOST_REQUESTS))
     records = tuple(requests.record_of(row) for row in rows)
     return Turn(turn_id=turn_id, session_id=session_id, project=project, requests=records)
@@ -287,6 +287,6 @@ def captured_requests(context: QueryContext, name: str, *, project: str | None, 
     columns = ", ".join(CaptureOwner.__struct_fields__)
     condition = "captured is not null and (:project is null or project = :project)"
     parts = [f"select {columns}, seq from requests where {key} = :name and {condition}" for key in ("id", "session_id", "turn_id")]
-    sql = f"select {columns} from ({' union '.join(parts)}) order by timestamp, seq limit :limit"
+    sql = f"select {columns} from ({' union '.join(parts)}) r order by timestamp, seq limit :limit"
     rows = context.db.execute(sql, {"name": name, "project": project, "limit": limit})
     return [struct_of(CaptureOwner, row) for row in rows]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import attrs
@@ -17,11 +16,10 @@ import attrs
 from gw.policy.hedge import HedgeSpend
 from gw.store import queries, requests, rollups
 from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.record_database import Readers
 from gw.store.report_process import ProcessGone, ReportProcess
 from gw.store.rollup_versions import RollupVersions
 from gw.store.rollups import Spend
-from gw.store.sqlite import ReaderPool
-from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
 
 P = ParamSpec("P")
@@ -66,12 +64,10 @@ class RecordReader:
     """Runs the queries of `gw.store.queries`, which explains the arguments. Every method raises StoreUnavailable."""
 
     def __init__(
-        self, path: Path, clock: Clock, versions: RollupVersions | None = None,
-        report_process: ReportProcess | None = None,
-    ) -> None:  # fmt: skip
+        self, readers: Readers, versions: RollupVersions | None = None, report_process: ReportProcess | None = None
+    ) -> None:
         """Without `versions`, which the writer updates, no sums are cached from one report to the next."""
-        self._path = path
-        self._readers = ReaderPool(path, clock)
+        self._readers = readers
         self._versions = versions
         self._merged = MergedBuckets(versions)
         self._report_process = report_process

@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from gw.policy.hedge import HedgeSpend
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import DAY_S
 from gw.types.usage import (
@@ -61,10 +62,10 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 SELECT = f"select {', '.join(_COLUMNS)} from requests"  # rows for `record_of`
 
 _TALLY = """
-select count(*), coalesce(sum(status = 'error' and not refused), 0), coalesce(sum(refused), 0),
-       coalesce(sum(status = 'fallback' or fallback_from is not null), 0),
-       coalesce(sum(status = 'cancelled'), 0), coalesce(sum(cost_nusd), 0),
-       coalesce(sum(cost_nusd is null or pricing_source like '%unpriced%'), 0), coalesce(sum(wasted_nusd), 0)
+select count(*), count(*) filter (where status = 'error' and not refused), count(*) filter (where refused),
+       count(*) filter (where status = 'fallback' or fallback_from is not null),
+       count(*) filter (where status = 'cancelled'), coalesce(sum(cost_nusd), 0),
+       count(*) filter (where cost_nusd is null or pricing_source like '%unpriced%'), coalesce(sum(wasted_nusd), 0)
 from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
 
 _TTFBS = """
@@ -172,11 +173,11 @@ _FILTERS = (*_INDEXES, "modality", "provider")
 _PLAIN = "success"  # status of most records; the index `unusual` holds the others
 _FEW = 10_000
 """Up to this many records whose id begins alike are found by the id and sorted; more are met soon enough in order of time."""
-_COUNT_BEGINNING = "select count(*) from (select 1 from requests where id >= :part and id < :part_end limit :few)"
+_COUNT_BEGINNING = "select count(*) from (select 1 from requests where id >= :part and id < :part_end limit :few) r"
 
 
 def page(
-    db: apsw.Connection, *, limit: int, log_filter: LogFilter = ANY, before: tuple[float, int] | None = None
+    db: SqlConnection, *, limit: int, log_filter: LogFilter = ANY, before: tuple[float, int] | None = None
 ) -> list[RequestRecord]:
     """Return the newest `limit` records that pass the filter, older than the record at `before` (see `place`)."""
     source, conditions, bindings = _passing(db, log_filter)
@@ -187,7 +188,7 @@ def page(
 
 
 def page_in_order(
-    db: apsw.Connection, *, limit: int, log_filter: LogFilter, order: str, before: str | None, most: int
+    db: SqlConnection, *, limit: int, log_filter: LogFilter, order: str, before: str | None, most: int
 ) -> list[RequestRecord] | None:
     """Return the `limit` records after the one with the id `before` in the order of a column, `-` before it = descending.
 
@@ -196,20 +197,20 @@ def page_in_order(
     """
     column, down = order.removeprefix("-"), order.startswith("-")
     source, conditions, bindings = _passing(db, log_filter)
-    counted = f"select count(*) from (select 1 from requests {source} {_where(conditions)} limit :most)"
+    counted = f"select count(*) from (select 1 from requests {source} {_where(conditions)} limit :most) r"
     if int(db.execute(counted, bindings | {"most": most + 1}).get) > most:
         return None
     if before is not None:
         [(value, timestamp, seq)] = db.execute(f"select {column}, timestamp, seq from requests where id = ?", (before,))
         bindings |= {"value": value, "timestamp": timestamp, "seq": seq}
-        older = f"{column} is :value and (timestamp, seq) < (:timestamp, :seq)"
+        older = f"{column} is not distinct from :value and (timestamp, seq) < (:timestamp, :seq)"
         further = f"{column} {'<' if down else '>'} :value or {column} is null"
         conditions.append(f"({older})" if value is None else f"({older} or {further})")
     by = f"{column} is null, {column} {'desc' if down else 'asc'}, timestamp desc, seq desc"
     return _select(db, source, conditions, by, bindings | {"limit": limit})
 
 
-def _passing(db: apsw.Connection, log_filter: LogFilter) -> tuple[str, list[str], dict[str, object]]:
+def _passing(db: SqlConnection, log_filter: LogFilter) -> tuple[str, list[str], dict[str, object]]:
     """Return the index, the conditions and their values for the records that pass the filter."""
     bindings: dict[str, object] = {name: value for name in _FILTERS if (value := getattr(log_filter, name)) is not None}
     conditions = [f"{name} = :{name}" for name in bindings]
@@ -220,7 +221,7 @@ def _passing(db: apsw.Connection, log_filter: LogFilter) -> tuple[str, list[str]
     if part := log_filter.id_part:
         bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}
         count = db.execute(_COUNT_BEGINNING, bindings | {"few": _FEW}).get
-        conditions.append("id >= :part and id < :part_end" if count else "substr(id, -length(:part)) = :part")
+        conditions.append("id >= :part and id < :part_end" if count else "substr(id, length(id) - length(:part) + 1) = :part")
         if index not in ("turn_id", "session_id") and int(count) < _FEW:
             index = ""
     for name, condition in (("since", "timestamp >= :since"), ("until", "timestamp < :until")):
@@ -235,13 +236,13 @@ def _where(conditions: Sequence[str]) -> str:
 
 
 def _select(
-    db: apsw.Connection, source: str, conditions: Sequence[str], order: str, bindings: dict[str, object]
+    db: SqlConnection, source: str, conditions: Sequence[str], order: str, bindings: dict[str, object]
 ) -> list[RequestRecord]:
     sql = f"{SELECT} {source} {_where(conditions)} order by {order} limit :limit"
     return [record_of(row) for row in db.execute(sql, bindings)]
 
 
-def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:
+def place(db: SqlConnection, record_id: str) -> tuple[float, int] | None:
     """Return a record's position in the log's order: (timestamp, seq)."""
     for timestamp, seq in db.execute("select timestamp, seq from requests where id = ?", (record_id,)):
         return float(timestamp), int(seq)
@@ -249,7 +250,7 @@ def place(db: apsw.Connection, record_id: str) -> tuple[float, int] | None:
 
 
 def between(
-    db: apsw.Connection, since: float, until: float, project: str | None
+    db: SqlConnection, since: float, until: float, project: str | None
 ) -> tuple[Totals, list[tuple[str, float]]]:
     """Return the totals of the records that began in [since, until) (Unix seconds), and (modality, time to first byte in ms).
 
@@ -260,7 +261,7 @@ def between(
     return struct_of(Totals, row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
 
 
-def join_turns(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def join_turns(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Give the earlier records named by `records` their turn. Within the caller's transaction."""
     joined = [
         (record.turn_id, record.session_id, earlier, record.project)
@@ -271,13 +272,13 @@ def join_turns(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
         db.executemany(_JOIN, joined)
 
 
-def find(db: apsw.Connection, record_id: str) -> RequestRecord | None:
+def find(db: SqlConnection, record_id: str) -> RequestRecord | None:
     for row in db.execute(f"{SELECT} where id = ?", (record_id,)):
         return record_of(row)
     return None
 
 
-def take_interrupted(db: apsw.Connection, ids: Iterable[str]) -> list[RequestRecord]:
+def take_interrupted(db: SqlConnection, ids: Iterable[str]) -> list[RequestRecord]:
     """Delete those of the records that a replay made up for requests without an end; return them. Within the caller's transaction."""
     taken = [
         record_of(row)
@@ -294,7 +295,7 @@ def prune(db: apsw.Connection, *, before: float, limit: int) -> int:
     return db.changes()
 
 
-def count(db: apsw.Connection) -> int:
+def count(db: SqlConnection) -> int:
     return int(db.execute("select count(*) from requests").get)
 
 
@@ -352,17 +353,17 @@ _HEDGES = """
 select project, sum(hedged_nusd), sum(hedges), count(*) from (
     select project,
         coalesce((
-            select sum(coalesce(json_extract(a.value, '$.cost_nusd'), json_extract(a.value, '$.estimated_nusd'), 0))
-            from json_each(attempts) a where json_extract(a.value, '$.hedges')
+            select cast(sum(coalesce(json_extract(a.value, '$.cost_nusd'), json_extract(a.value, '$.estimated_nusd'), 0)) as bigint)
+            from json_each(attempts) a where a.value like '%"hedges":true%'
         ), 0) as hedged_nusd,
-        (select count(*) from json_each(attempts) a where json_extract(a.value, '$.hedges')) as hedges
+        (select count(*) from json_each(attempts) a where a.value like '%"hedges":true%') as hedges
     from requests where timestamp >= ? and timestamp < ? and attempts like '%"hedges":true%'
     union all
     select project, 0, 0 from requests where timestamp >= ? and timestamp < ? and attempts not like '%"hedges":true%'
-) group by project"""
+) r group by project"""
 
 
-def hedges(db: apsw.Connection, day: int) -> dict[str, HedgeSpend]:
+def hedges(db: SqlConnection, day: int) -> dict[str, HedgeSpend]:
     """Return what the hedges of each project cost on a UTC day."""
     span = (day * DAY_S, (day + 1) * DAY_S)
     return {project: HedgeSpend(*sums) for project, *sums in db.execute(_HEDGES, (*span, *span))}

@@ -8,10 +8,10 @@ database, and retention's own time may run ahead of it only as fast as this proc
 
 from __future__ import annotations
 
-import apsw
 import structlog
 
 from gw.store import entity_rows
+from gw.store.sql_connection import SqlConnection
 from gw.telemetry.clock import DAY_S
 
 log = structlog.get_logger()
@@ -32,12 +32,12 @@ class Retention:
         self._time: float | None = None
         self._looked_at = 0.0
 
-    def cutoff(self, db: apsw.Connection, now: float, monotonic: float) -> float:
-        """Return the time before which records may go, and store how far retention has come. Raises apsw.Error."""
+    def cutoff(self, db: SqlConnection, now: float, monotonic: float) -> float:
+        """Return the time before which records may go, and store how far retention has come. Raises the database's errors."""
         elapsed = 0.0 if self._time is None else max(0.0, monotonic - self._looked_at)
         before = _stored_time(db, now) if self._time is None else self._time
         time = self._follow(before, elapsed, now, something_to_lose=_any_before(db, now - self.keep_s))
-        entity_rows.apply(db, entity_rows.Change(meta=((_SEEN, repr(time)),)))
+        entity_rows.set_meta(db, _SEEN, repr(time))
         self._time, self._looked_at = time, monotonic
         return min(now, time) - self.keep_s
 
@@ -56,11 +56,11 @@ class Retention:
         return before + 2 * elapsed
 
 
-def _any_before(db: apsw.Connection, time: float) -> bool:
+def _any_before(db: SqlConnection, time: float) -> bool:
     return bool(db.execute("select exists (select 1 from requests where timestamp < ?)", (time,)).get)
 
 
-def _stored_time(db: apsw.Connection, now: float) -> float:
+def _stored_time(db: SqlConnection, now: float) -> float:
     """Return how far an earlier run had come, else the time of the newest record, else `now`."""
     if (stored := entity_rows.meta(db, _SEEN)) is not None:
         return float(stored)

@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
-import apsw
 import msgspec
 
 from gw.store.requests import Totals, bounded_float, bounded_int, seconds_and_characters
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.telemetry.histogram import Histogram
@@ -119,8 +119,8 @@ _DELETE_EMPTY: Mapping[Grain, str] = {
     for grain, table in TABLES.items()
 }
 SPAN = """
-with span(bucket) as (
-  select bucket from (select max(:since, (select min(bucket) from {table})) as bucket) where bucket <= :until
+with recursive span(bucket) as (
+  select bucket from (select max(:since, (select min(bucket) from {table})) as bucket) s where bucket <= :until
   union all select bucket + 1 from span where bucket < min(:until, (select max(bucket) from {table})))
 """
 _FROM = "from {table} r where r.bucket between :since and :until"
@@ -222,7 +222,7 @@ _EVER = (-(2**62), 2**62)
 _SPEND = "select project, sum(cost_nusd + estimated_nusd), sum(estimated_nusd) from rollup_day where bucket = ? group by project"
 _MODEL_USAGE = f"""
 select model_id, {", ".join(f"sum({name})" for name in ModelUsage.__struct_fields__[1:])} from rollup_day
-where bucket between ? and ? and modality = ? and provider = ? group by model_id having sum(calls) order by model_id"""
+where bucket between ? and ? and modality = ? and provider = ? group by model_id having sum(calls) <> 0 order by model_id"""
 _DAYS = "select min(bucket), max(bucket) from rollup_day where modality = ? and provider = ?"
 
 
@@ -261,7 +261,7 @@ class _Sums:
         self.latency.merge(other.latency)
 
 
-def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
     hours = _by_hour(records)
     days = _by_day(hours)  # before `_upsert` adds what is stored already
@@ -269,7 +269,7 @@ def add(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
     _upsert(db, "day", days)
 
 
-def subtract(db: apsw.Connection, records: Iterable[RequestRecord]) -> None:
+def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Take deleted records without times (interrupted ones have none) out of the rollups. Within the caller's transaction."""
     hours = _by_hour(records)
     grains: tuple[tuple[Grain, dict[_Key, _Sums]], ...] = (("hour", hours), ("day", _by_day(hours)))
@@ -305,7 +305,7 @@ def _by_day(hours: Mapping[_Key, _Sums]) -> dict[_Key, _Sums]:
     return days
 
 
-def _upsert(db: apsw.Connection, grain: Grain, groups: Mapping[_Key, _Sums]) -> None:
+def _upsert(db: SqlConnection, grain: Grain, groups: Mapping[_Key, _Sums]) -> None:
     table = TABLES[grain]
     for key, group in groups.items():
         for ttfb, latency in db.execute(_FIND[table], key):
@@ -318,7 +318,7 @@ def _upsert(db: apsw.Connection, grain: Grain, groups: Mapping[_Key, _Sums]) -> 
 
 
 def costs(
-    db: apsw.Connection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
+    db: SqlConnection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
 ) -> list[CostRow]:
     """Return the costs of all buckets from `since` to `until`, both included; None = no bound."""
     rows = db.execute(_COSTS[grain][project is not None], _bindings(since, until, project))
@@ -336,7 +336,7 @@ def cost_rows(records: Iterable[RequestRecord]) -> Iterator[CostRow]:
 
 
 def totals(
-    db: apsw.Connection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
+    db: SqlConnection, since: int | None, project: str | None, *, until: int | None = None, grain: Grain = "day"
 ) -> Totals:
     """Return the totals of all buckets from `since` to `until`, both included; None = no bound."""
     [row] = db.execute(_TOTALS[grain][project is not None], _bindings(since, until, project))
@@ -344,7 +344,7 @@ def totals(
 
 
 def points(
-    db: apsw.Connection, grain: Grain, since: int, until: int, *, by: str, project: str | None = None,
+    db: SqlConnection, grain: Grain, since: int, until: int, *, by: str, project: str | None = None,
     model_id: str | None = None,
 ) -> list[Point]:  # fmt: skip
     """Return totals by bucket and name, in that order; `by` is a key of `BY`. Buckets without requests are left out."""
@@ -359,13 +359,13 @@ class Spend(NamedTuple):
     estimated: int = 0
 
 
-def spend(db: apsw.Connection, day: int) -> dict[str, Spend]:
+def spend(db: SqlConnection, day: int) -> dict[str, Spend]:
     """Return what each project spent on a UTC day."""
     return {project: Spend(*sums) for project, *sums in db.execute(_SPEND, (day,))}
 
 
 def usage_by_model(
-    db: apsw.Connection, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
+    db: SqlConnection, first_day: int, last_day: int, modality: Modality, providers: Collection[str]
 ) -> list[ModelUsage]:
     """Return the usage of each provider's models by id; both days included, counted from 1970-01-01."""
     return [
@@ -375,7 +375,7 @@ def usage_by_model(
     ]
 
 
-def recorded_days(db: apsw.Connection, modality: Modality, providers: Collection[str]) -> tuple[int, int] | None:
+def recorded_days(db: SqlConnection, modality: Modality, providers: Collection[str]) -> tuple[int, int] | None:
     """Return the first and the last UTC day with a request of these providers, None without any."""
     ranges = [db.execute(_DAYS, (modality, provider)).get for provider in providers]
     days = [pair for pair in ranges if pair[0] is not None]

@@ -12,6 +12,7 @@ from gw.store import requests
 from gw.store.latency import QueryContext
 from gw.store.queries import TROUBLES, NoSuchRecord, TurnFilter
 from gw.store.requests import heard_speech
+from gw.store.sql_connection import SqlConnection
 from gw.types.usage import RequestRecord, Usage
 
 MOST_REQUESTS = 10_000
@@ -100,7 +101,7 @@ def _session(session_id: str, project: str, records: list[RequestRecord]) -> Ses
     return Session(session_id=session_id, project=project, requests=counted, is_cut=len(records) > MOST_REQUESTS)
 
 
-def _with_figures(db: apsw.Connection, session_id: str, project: str) -> Session:
+def _with_figures(db: SqlConnection, session_id: str, project: str) -> Session:
     rows = db.execute(_FIGURES, (session_id, project, MOST_REQUESTS + 1))
     return _session(session_id, project, [_figures(session_id, project, *row) for row in rows])
 

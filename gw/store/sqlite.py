@@ -270,6 +270,7 @@ class ReaderPool:
     """Read-only connections, each used by one thread at a time, opened when first needed."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
+        self.name = str(path)
         self._path = path
         self._clock = clock
         self._limiter = trio.CapacityLimiter(READERS)

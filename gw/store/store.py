@@ -19,11 +19,13 @@ from gw.errors import StoreUnavailable, one_error
 from gw.store import entity_rows, lock, requests, rollups
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
+from gw.store.record_database import Readers, RecordDatabase, Stats
 from gw.store.record_reader import RecordReader
 from gw.store.recovery import Replayed, replay
 from gw.store.report_process import ReportProcess
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
+from gw.store.sqlite_records import SqliteReaders, SqliteRecords
 from gw.store.writer import GATHER_S, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
@@ -35,14 +37,6 @@ log = structlog.get_logger()
 
 _NOBODY: Mapping[str, object] = {}
 CLOSE_S = 5.0  # deadline for the last records; what is not committed by then is replayed at the next start
-
-
-class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """`size_bytes` is the database's without its WAL."""
-
-    requests: int
-    size_bytes: int
-    schema_version: int
 
 
 class Reader(RecordReader):
@@ -84,11 +78,7 @@ class Reader(RecordReader):
         )  # fmt: skip
 
     async def stats(self) -> Stats:
-        return await self._readers.read(self._stats)
-
-    def _stats(self, db: apsw.Connection) -> Stats:
-        version = db.pragma("user_version")
-        return Stats(requests=requests.count(db), size_bytes=self._path.stat().st_size, schema_version=version)
+        return await self._readers.read(self._readers.stats)
 
 
 class Watcher(Protocol):
@@ -103,10 +93,10 @@ class Store(Reader):
     """The daemon's store. `intent` and `finish` are single writes, on the event loop's thread only."""
 
     def __init__(
-        self, path: Path, clock: Clock, *, journal: Journal, writer: Writer, file_lock: lock.Lock, replayed: Replayed,
+        self, readers: Readers, *, journal: Journal, writer: Writer, file_lock: lock.Lock, replayed: Replayed,
         reports: ReportProcess | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(path, clock, writer.versions, reports)
+        super().__init__(readers, writer.versions, reports)
         self._journal = journal
         self._writer = writer
         self._file_lock = file_lock
@@ -189,13 +179,13 @@ class Store(Reader):
 
     @property
     def queue_depth(self) -> int:
-        """Finished records not yet in SQLite."""
+        """Finished records not yet in the database."""
         return self._writer.depth
 
     @property
     def degraded(self) -> str:
         """Description of what is wrong, for people; empty = nothing."""
-        gone = self._writer.file_trouble()
+        gone = self._writer.lost_database()
         return "; ".join(filter(None, (self._journal.trouble, gone or self._writer.trouble)))
 
     @property
@@ -234,14 +224,13 @@ async def open_store(
         try:
             replayed = await trio.to_thread.run_sync(_replay, db, path)
             journal = Journal(path, spares=spares)
-            writer = Writer(
-                db, path=path, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power"
-            )
+            database = SqliteRecords(db, path)
+            writer = Writer(database, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power")
             reports = ReportProcess(path) if report_process else None
             store = Store(
-                path, clock, journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
+                SqliteReaders(path, clock), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
             )
-            async with _running(store, journal, writer, reports):
+            async with running(store, journal, writer, database, reports):
                 yield store
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
@@ -251,7 +240,10 @@ async def open_store(
 
 
 @asynccontextmanager
-async def _running(store: Store, journal: Journal, writer: Writer, reports: ReportProcess | None) -> AsyncIterator[None]:
+async def running(
+    store: Store, journal: Journal, writer: Writer, database: RecordDatabase, reports: ReportProcess | None
+) -> AsyncIterator[None]:
+    """Run the tasks of an open store; commit what is left on exit, for at most CLOSE_S."""
     try:
         with one_error():
             async with trio.open_nursery() as nursery:
@@ -263,7 +255,7 @@ async def _running(store: Store, journal: Journal, writer: Writer, reports: Repo
     finally:
         # Here and not in the task: the task is cancelled together with the block, the records must not be.
         try:
-            if not writer.leave_gone_file():
+            if not database.leave_lost():
                 with trio.move_on_after(CLOSE_S, shield=True):
                     await writer.drain()
         finally:
@@ -281,20 +273,20 @@ class ReadOnlyStore(Store):
     retention_held = ""
     accepting = False
 
-    def __init__(self, path: Path, clock: Clock) -> None:
-        Reader.__init__(self, path, clock)
+    def __init__(self, readers: Readers) -> None:
+        Reader.__init__(self, readers)
         self.watcher = None
 
     async def change(self, change: entity_rows.Change) -> None:
         """Raise StoreUnavailable."""
-        raise StoreUnavailable(what=f"{self._path} is open for reading only")
+        raise StoreUnavailable(what=f"{self._readers.name} is open for reading only")
 
 
 @asynccontextmanager
 async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncIterator[ReadOnlyStore]:
     """Open a database that a daemon may hold or not, for reports. Raises StoreUnavailable."""
     await trio.to_thread.run_sync(lambda: open_reader(path).close())
-    store = ReadOnlyStore(path, clock or SystemClock())
+    store = ReadOnlyStore(SqliteReaders(path, clock or SystemClock()))
     try:
         yield store
     finally:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil, inf
 from typing import Any, Literal, get_args
 
-import apsw
 import attrs
 import msgspec
 
@@ -20,6 +19,7 @@ from gw.store import requests, rollups
 from gw.store.latency import LatencyRow, QueryContext, bucket_groups, group_name
 from gw.store.requests import Totals
 from gw.store.rollups import CostRow, Grain
+from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 
 HOUR_S, DAY_S = 3_600, 86_400
@@ -31,10 +31,10 @@ _HAS_PARTS = "(instr(attempts, '\"pricing_source\":') > 0 and json_array_length(
 _PARTS = f"case when {_HAS_PARTS} then attempts end"
 _COSTS = f"""
 select provider, model_id, project, modality, coalesce(sum(cost_nusd), 0), count(*),
-       sum(cost_nusd is null), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens),
+       count(*) filter (where cost_nusd is null), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens),
        sum(coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)),
        sum(coalesce(nullif(characters, 0), json_extract(measured, '$.characters'), 0)),
-       coalesce(sum(wasted_nusd), 0), sum(estimated_nusd), sum(pricing_source <> '')
+       coalesce(sum(wasted_nusd), 0), sum(estimated_nusd), count(*) filter (where pricing_source <> '')
 from {{records}} and not {_HAS_PARTS} group by 1, 2, 3, 4"""
 _COUNTS = {
     "requests": "1",
@@ -77,7 +77,7 @@ class Rows:
 Piece = Buckets | Rows
 
 
-def pieces(db: apsw.Connection, window: TimeWindow, coarsest: Grain = "day") -> list[Piece]:
+def pieces(db: SqlConnection, window: TimeWindow, coarsest: Grain = "day") -> list[Piece]:
     """Divide a window into rollups and records, in no particular order."""
     since, until = -inf if window.since is None else window.since, inf if window.until is None else window.until
     first_hour, end_hour = _ceil(since / HOUR_S), _floor(until / HOUR_S)
@@ -111,7 +111,7 @@ def _buckets(grain: Grain, first: float, end: float) -> Iterable[Buckets]:
         yield Buckets(grain, None if first == -inf else int(first), None if end == inf else int(end) - 1)
 
 
-def _records(db: apsw.Connection, since: float, until: float) -> Piece:
+def _records(db: SqlConnection, since: float, until: float) -> Piece:
     """Return the records, or all of their hour if some of them may have been deleted. Within one hour."""
     oldest = db.execute("select min(timestamp) from requests").get
     if oldest is None or since < oldest:
@@ -154,7 +154,7 @@ def costs(context: QueryContext, window: TimeWindow, project: str | None) -> lis
     return sorted(sums.values(), key=lambda row: (-row.cost_nusd, row.model_id, row.project))
 
 
-def _cost_rows(db: apsw.Connection, piece: Piece, project: str | None) -> Iterator[CostRow]:
+def _cost_rows(db: SqlConnection, piece: Piece, project: str | None) -> Iterator[CostRow]:
     if isinstance(piece, Buckets):
         yield from rollups.costs(db, piece.first, project, until=piece.last, grain=piece.grain)
         return
@@ -192,7 +192,7 @@ def points(
     return [WindowPoint(bucket, name, value) for (bucket, name), value in sorted(sums.items())]
 
 
-def _pieces_by_step(db: apsw.Connection, window: TimeWindow, step_s: int) -> Iterable[Piece]:
+def _pieces_by_step(db: SqlConnection, window: TimeWindow, step_s: int) -> Iterable[Piece]:
     """Divide a window so that no piece of a rollup spans several steps."""
     if step_s >= HOUR_S:
         return pieces(db, window, "day" if step_s >= DAY_S else "hour")
@@ -206,7 +206,7 @@ def _pieces_by_step(db: apsw.Connection, window: TimeWindow, step_s: int) -> Ite
     return [*_buckets("hour", since // HOUR_S, border // HOUR_S), Rows(border, until)]
 
 
-def _first_complete_hour(db: apsw.Connection, oldest: float) -> int:
+def _first_complete_hour(db: SqlConnection, oldest: float) -> int:
     """Return the hour of the oldest record, or the next one if records of that hour have been deleted."""
     hour = int(oldest // HOUR_S)
     left = requests.between(db, hour * HOUR_S, (hour + 1) * HOUR_S, None)[0].requests
@@ -214,7 +214,7 @@ def _first_complete_hour(db: apsw.Connection, oldest: float) -> int:
 
 
 def _rolled_up(
-    db: apsw.Connection, piece: Buckets, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
+    db: SqlConnection, piece: Buckets, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[tuple[int, str], int]]:
     field = "cost_nusd" if metric == "cost" else metric
     first, last = (0 if piece.first is None else piece.first), (2**40 if piece.last is None else piece.last)
@@ -223,7 +223,7 @@ def _rolled_up(
 
 
 def _counted(
-    db: apsw.Connection, piece: Rows, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
+    db: SqlConnection, piece: Rows, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[tuple[int, str], int]]:
     """Yield each record's part. Adding them up here is faster than a `group by` with thousands of groups."""
     by_vendor = metric == "cost" and (by in ("provider", "model") or model_id is not None)
@@ -342,7 +342,7 @@ def _timed(
 
 
 def _timed_rows(
-    db: apsw.Connection, piece: Rows, step_s: int, by: str, project: str | None, model_id: str | None
+    db: SqlConnection, piece: Rows, step_s: int, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[int, str, LatencyRow]]:
     records, bindings = _from_records(piece, project, model_id)
     total = "case when status in ('success', 'fallback') then total_latency_ms end"

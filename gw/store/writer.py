@@ -1,4 +1,4 @@
-"""The one writer: takes finished records to SQLite, as fast as the disk commits and no faster.
+"""The one writer: takes finished records to the database, as fast as it commits and no faster.
 
 Group commit: a record waits GATHER_S for others to share its commit, unless something waits for it or BATCH of them are
 there. The writer wakes only when that time is over.
@@ -16,25 +16,23 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
-import apsw
 import attrs
 import msgspec
 import structlog
 import trio
 
 from gw.errors import DatabaseLocked
-from gw.store import entity_rows, requests
-from gw.store.batches import log_safely, log_unwritable, write_batch, write_possible
+from gw.store.batches import log_safely, log_unwritable
+from gw.store.entity_rows import Change
 from gw.store.journal import Journal, Segment, read_records
+from gw.store.record_database import RecordDatabase
 from gw.store.retention import Retention
 from gw.store.rollup_versions import RollupVersions
-from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, translated
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
 
@@ -44,15 +42,12 @@ log = structlog.get_logger()
 QUEUED = 1_000  # finished records waiting for the disk, about 2 KB each; when full, they wait in the journal; no request waits
 BATCH = 500  # records in one transaction, about 20 ms of work
 GATHER_S = 0.05  # records of this period share a commit, which costs a page of every index; the journal already has them
-BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it we back off, and log it
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between attempts of a change, while its caller waits
 PROBE_S = 1.0  # between two checks whether the journal can be written again
 PRUNE_EVERY_S = 3600.0
 SPARES_EVERY_S = 10.0  # between two attempts to reserve spare segments, after records were written
 _PRUNE_ROWS = 2_000  # in one transaction, so that records wait briefly
-_CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
-_CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
 
 
 @attrs.define
@@ -72,12 +67,10 @@ class Writer:
     """Owns the writing connection. `put` and the counters are used on the event loop, SQL runs in the writer's one thread."""
 
     def __init__(
-        self, db: apsw.Connection, *, path: Path, journal: Journal, clock: Clock, retention_days: int, power: bool
+        self, database: RecordDatabase, *, journal: Journal, clock: Clock, retention_days: int, power: bool
     ) -> None:
-        self._db = db
-        self._path = path
-        self._file = OpenedFile(path)
-        self._file_checked_at = -math.inf
+        self._database = database
+        self._looked_at = -math.inf
         self._journal = journal
         self._clock = clock
         self.retention = Retention(retention_days)
@@ -91,7 +84,6 @@ class Writer:
         self._flushing = 0
         self._progress = trio.Event()
         self._prune_due = self._spares_due = trio.current_time()
-        self._wal_pages = 0
         self._broken = False
         self._waiting_in_journal = 0
         self.counters = Counters()
@@ -99,12 +91,10 @@ class Writer:
         self.trouble = ""
         self._gone = ""
         self._reported = ""
-        db.set_busy_timeout(BUSY_MS)
-        db.set_wal_hook(self._on_commit)
 
     @property
     def depth(self) -> int:
-        """Finished records not yet in SQLite."""
+        """Finished records not yet in the database."""
         return len(self._queue) + len(self._batch) + self._waiting_in_journal
 
     def wake(self) -> None:
@@ -162,22 +152,15 @@ class Writer:
 
         def insert() -> tuple[int, list[RequestRecord]]:
             batch = list(records)
-            with translated(self._path):
-                self._file.check()
-                return write_batch(self._db, batch, ends_interrupted=True), batch
+            return self._database.load(batch), batch
 
         new, batch = await self._in_thread(insert)
         self.versions.note(batch)
         return new
 
-    async def change(self, change: entity_rows.Change) -> None:
+    async def change(self, change: Change) -> None:
         """Apply a change, all or nothing; wait briefly for a foreign writer. Raises DatabaseLocked, StoreUnavailable."""
-
-        def apply() -> None:
-            with translated(self._path):
-                self._file.check()
-                entity_rows.apply(self._db, change)
-
+        apply = partial(self._database.change, change)
         # Not `_in_thread`: the caller may be cancelled while it waits, and the journal's finished files belong to `run`.
         for pause_s in CHANGE_PAUSES_S:
             with suppress(DatabaseLocked):
@@ -257,7 +240,7 @@ class Writer:
     async def _commit(self) -> None:
         records = [record for record, _ in self._batch]
         pause = FIRST_PAUSE_S
-        while (written := await self._try(partial(self._write, records))) is None:
+        while (written := await self._try(partial(self._database.write, records))) is None:
             self.counters.retries += 1
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
@@ -274,37 +257,16 @@ class Writer:
         self.counters.set_aside += len(refused)
         self.versions.note(records)
         self._count(len(records) - len(refused))
-        if self._wal_pages >= _CHECKPOINT_NOW_PAGES:
-            await self._checkpoint()
+        await self._tidy(idle=False)
 
-    def _write(self, records: Sequence[RequestRecord]) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
-        """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
-        self._file.check()
-        written = write_possible(self._db, records)
-        self._file.check()  # deleted meanwhile: writing them again changes nothing
-        return written
-
-    def file_trouble(self) -> str:
-        """Return what is wrong with the file at the path, "" if nothing; look once in PROBE_S, also while nothing is written."""
+    def lost_database(self) -> str:
+        """Return why the database is not the one that was opened, "" if it is; look once in PROBE_S, also while nothing is written."""
         now = trio.current_time()
-        if now >= self._file_checked_at + PROBE_S:
-            self._file_checked_at = now
-            try:
-                self._file.check()
-            except DatabaseGone as error:
-                self._gone = self._degraded(describe(error, self._path))
-            else:
-                self._gone = ""
+        if now >= self._looked_at + PROBE_S:
+            self._looked_at = now
+            error = self._database.lost()
+            self._gone = "" if error is None else self._degraded(self._database.describe(error))
         return self._gone
-
-    def leave_gone_file(self) -> bool:
-        """Return whether the database is gone; then closing it removes no WAL, which another database's would be by now."""
-        try:
-            self._file.check()
-        except DatabaseGone:
-            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-            return True
-        return False
 
     def _count(self, committed: int) -> None:
         self.counters.committed += committed
@@ -312,16 +274,15 @@ class Writer:
         self._progress = trio.Event()
 
     async def _maintain(self) -> None:
-        """Checkpoint and prune when due; after a fault, again after PROBE_S."""
-        if self._wal_pages >= _CHECKPOINT_PAGES:
-            await self._checkpoint()
+        """Tidy and prune when due; after a fault, again after PROBE_S."""
+        await self._tidy(idle=True)
         if self._journal.spares.missing and trio.current_time() >= self._spares_due:
             self._spares_due = trio.current_time() + SPARES_EVERY_S
             await self._in_thread(self._journal.spares.fill)
         if trio.current_time() < self._prune_due:
             return
         now, monotonic = self._clock.now(), trio.current_time()
-        cutoff = await self._try(partial(self.retention.cutoff, self._db, now, monotonic))
+        cutoff = await self._try(partial(self._database.run, lambda db: self.retention.cutoff(db, now, monotonic)))
         if cutoff is None:
             return
         deleted = _PRUNE_ROWS
@@ -329,7 +290,7 @@ class Writer:
             # A row stays while the journal has a line about it: replaying that line must find the row.
             self._journal.rotate_if_older(cutoff)
             before = min(cutoff, self._journal.oldest)
-            result = await self._try(partial(requests.prune, self._db, before=before, limit=_PRUNE_ROWS))
+            result = await self._try(partial(self._database.prune, before=before, limit=_PRUNE_ROWS))
             if result is None:
                 return
             deleted = result
@@ -337,17 +298,16 @@ class Writer:
             await self.drain()
         self._prune_due = trio.current_time() + PRUNE_EVERY_S
 
-    async def _checkpoint(self) -> None:
-        """Move the WAL into the database as far as readers allow."""
-        if await self._try(partial(self._db.wal_checkpoint, mode=apsw.SQLITE_CHECKPOINT_PASSIVE)) is not None:
-            self._wal_pages = 0
+    async def _tidy(self, *, idle: bool) -> None:
+        if (work := self._database.tidy(idle=idle)) is not None:
+            await self._try(work)
 
     async def _try(self, work: Callable[[], T]) -> T | None:
         """Run SQL in the thread; return None after a transient fault, which `trouble` then describes."""
         try:
             result = await self._in_thread(work)
-        except TRANSIENT as error:
-            self.trouble = self._degraded(describe(error, self._path))
+        except self._database.transient as error:
+            self.trouble = self._degraded(self._database.describe(error))
             return None
         if self._reported:
             log_safely(log.info, "usage_store_recovered", waiting=self.depth)
@@ -373,7 +333,3 @@ class Writer:
             return work()
 
         return await trio.to_thread.run_sync(unlink_and_work, limiter=self._limiter)
-
-    def _on_commit(self, _db: apsw.Connection, _name: str, pages: int) -> int:
-        self._wal_pages = pages
-        return apsw.SQLITE_OK

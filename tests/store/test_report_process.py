@@ -17,6 +17,7 @@ from gw.store.report_process import LONGEST, WAITING, ReportProcess
 from gw.store.reporter import QueryJob, framed
 from gw.store.requests import LogFilter
 from gw.store.rollup_versions import _REMEMBERED, RollupVersions
+from gw.store.sqlite_records import SqliteReaders
 from gw.store.store import open_store
 from tests.fakes import stored
 from tests.fakes.records import DAY, NOON, HandClock, record
@@ -129,7 +130,7 @@ async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
     process = ReportProcess(path, restart_s=0.01)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
-        past = RecordReader(path, HandClock(), report_process=process)
+        past = RecordReader(SqliteReaders(path, HandClock()), report_process=process)
         await stored.totals(past)
         await until(lambda: process.ready)
         first = await past.read(_pid)
@@ -152,7 +153,7 @@ async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
     process = ReportProcess(path, patience_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
-        past = RecordReader(path, HandClock(), report_process=process)
+        past = RecordReader(SqliteReaders(path, HandClock()), report_process=process)
         await stored.totals(past)
         await until(lambda: process.ready)
         with trio.fail_after(5):

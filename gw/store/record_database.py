@@ -1,0 +1,81 @@
+"""Interfaces of a database: writing for the store's one writer, and readers for its reports.
+
+SQLite's are `gw.store.sqlite_records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import msgspec
+
+from gw.store.entity_rows import Change
+from gw.store.sql_connection import SqlConnection
+from gw.types.usage import RequestRecord
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Refused = list[tuple[RequestRecord, Exception]]
+"""Records that cannot be written, with their faults."""
+
+
+class Stats(msgspec.Struct, frozen=True, kw_only=True):
+    """`size_bytes` is the database's, SQLite's without its WAL."""
+
+    requests: int
+    size_bytes: int
+    schema_version: int
+
+
+class RecordDatabase(Protocol):
+    """The writer's side. Methods block and run in the writer's thread, except `lost`."""
+
+    transient: tuple[type[Exception], ...]
+    """Faults of the disk, the network or another program: retrying is right, and no record is lost meanwhile."""
+
+    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+        """Insert records and their rollups; return how many were new, and those that cannot be written.
+
+        Repeating it changes nothing.
+        """
+
+    def load(self, records: Sequence[RequestRecord]) -> int:
+        """Insert records from elsewhere, all or nothing; return how many were new. Raises DatabaseLocked, StoreUnavailable."""
+
+    def change(self, change: Change) -> None:
+        """Apply a change of entities, all or nothing. Raises DatabaseLocked, StoreUnavailable."""
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        """Return what `work` returns for the writing connection."""
+
+    def prune(self, *, before: float, limit: int) -> int:
+        """Delete records older than `before` (Unix seconds), at most `limit` of them or a day's; return how many."""
+
+    def tidy(self, *, idle: bool) -> Callable[[], object] | None:
+        """Return work that keeps the database fast, if some is due; None otherwise. `idle`: no record waits."""
+
+    def describe(self, error: Exception) -> str:
+        """Return one line for people about a transient fault."""
+
+    def lost(self) -> Exception | None:
+        """Return why the database is not the one that was opened, None if it is. Quick: the event loop calls it."""
+
+    def leave_lost(self) -> bool:
+        """Return whether the database is lost, after which closing it touches no files of another one."""
+
+
+class Readers(Protocol):
+    """The readers' side: connections for queries, in threads."""
+
+    name: str
+    """The database in messages, without credentials."""
+
+    async def read(self, query: Callable[Concatenate[SqlConnection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `query(connection, …)` in a thread. A cancelled caller returns at once. Raises StoreUnavailable."""
+
+    def stats(self, db: SqlConnection) -> Stats:
+        """Return the size of the database. Runs in a reader's thread."""
+
+    def close(self) -> None:
+        """Close the idle connections."""

@@ -1,0 +1,97 @@
+"""The writer's side of SQLite: one connection, in WAL mode, to a file that must stay where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from gw.store import entity_rows, requests
+from gw.store.batches import write_batch, write_possible
+from gw.store.record_database import Refused, Stats
+from gw.store.sql_connection import SqlConnection
+from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, ReaderPool, describe, translated
+from gw.types.usage import RequestRecord
+
+T = TypeVar("T")
+
+BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it the writer backs off, and logs it
+_CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
+_CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
+
+
+class SqliteRecords:
+    """Implements `RecordDatabase`."""
+
+    transient: tuple[type[Exception], ...] = TRANSIENT
+
+    def __init__(self, db: apsw.Connection, path: Path) -> None:
+        self._db = db
+        self._path = path
+        self._file = OpenedFile(path)
+        self._wal_pages = 0
+        db.set_busy_timeout(BUSY_MS)
+        db.set_wal_hook(self._on_commit)
+
+    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+        """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
+        self._file.check()
+        written = write_possible(self._db, records)
+        self._file.check()  # deleted meanwhile: writing them again changes nothing
+        return written
+
+    def load(self, records: Sequence[RequestRecord]) -> int:
+        with translated(self._path):
+            self._file.check()
+            return write_batch(self._db, records, ends_interrupted=True)
+
+    def change(self, change: entity_rows.Change) -> None:
+        with translated(self._path):
+            self._file.check()
+            entity_rows.apply(self._db, change)
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        return work(self._db)
+
+    def prune(self, *, before: float, limit: int) -> int:
+        return requests.prune(self._db, before=before, limit=limit)
+
+    def tidy(self, *, idle: bool) -> Callable[[], object] | None:
+        """Move the WAL into the database as far as readers allow."""
+        return self._checkpoint if self._wal_pages >= (_CHECKPOINT_PAGES if idle else _CHECKPOINT_NOW_PAGES) else None
+
+    def _checkpoint(self) -> None:
+        self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        self._wal_pages = 0
+
+    def describe(self, error: Exception) -> str:
+        assert isinstance(error, apsw.Error)
+        return describe(error, self._path)
+
+    def lost(self) -> Exception | None:
+        try:
+            self._file.check()
+        except DatabaseGone as error:
+            return error
+        return None
+
+    def leave_lost(self) -> bool:
+        """Return whether the file is gone; then closing it removes no WAL, which another database's would be by now."""
+        if self.lost() is None:
+            return False
+        self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return True
+
+    def _on_commit(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+
+class SqliteReaders(ReaderPool):
+    """Implements `Readers`."""
+
+    def stats(self, db: SqlConnection) -> Stats:
+        version = db.execute("pragma user_version").get
+        return Stats(requests=requests.count(db), size_bytes=Path(self.name).stat().st_size, schema_version=version)
