@@ -42,7 +42,7 @@ def config(folder: Path, upstream: int) -> str:
 providers: {{up: {{type: openai, api_key: sk-bench-0000000000000000, base_url: "http://127.0.0.1:{upstream}/v1"}}}}
 models: {{llm: {{up/bench: {{price: {{unit: 1M_tokens, input: 0.5, output: 1.5}}}}}}}}
 projects: {{{", ".join(f"p{n}: {{daily_budget: 100000, budget_action: block}}" for n in range(PROJECTS))}}}
-auth: {{admin_token: bench-admin-0000000000, keys: [{keys}]}}
+auth: {{admin_token: bench-5b1f9c04e7a2d836, keys: [{keys}]}}
 cost_tracking: {{db_path: {folder}/overload.db}}
 serve: {{max_in_flight: {PLACES}}}
 """

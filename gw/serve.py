@@ -4,6 +4,7 @@ open_gateway
 └ root nursery
   ├ stop on signal       first: /ready is 503 for predrain_s, then drain, then cancel; second: cancel now
   ├ reload on SIGHUP
+  ├ signs of life        when systemd watches
   ├ MCP server           when `mcp.enabled`, on its own port
   ├ data plane keepalive
   ├ sample history       demo mode only: ends when it is loaded
@@ -31,6 +32,7 @@ from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
+from gw.net.service_manager import ServiceManager
 from gw.relay.in_flight import InFlight
 from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
@@ -55,6 +57,7 @@ Python's usual 700 makes it walk through running requests again and again, for 5
 
 _FAREWELL_S = 1.0  # for running requests to tell their callers that the gateway stops
 
+NO_MANAGER = ServiceManager()
 _log = structlog.get_logger("gw.serve")
 
 
@@ -70,13 +73,13 @@ class ServeInfo:
 
 def run(
     settings: Settings, *, on_ready: Callable[[ServeInfo], None], reread: Callable[[], Settings] | None = None,
-    sample_history: bool = False, hung_up: Callable[[], bool] = lambda: False,
+    sample_history: bool = False, hung_up: Callable[[], bool] = lambda: False, manager: ServiceManager = NO_MANAGER,
 ) -> int:  # fmt: skip
     """Serve until SIGTERM or SIGINT; 0 = orderly end. `on_ready` is called in a thread once it listens.
 
     At SIGHUP `reread` (blocks; raises ConfigError) returns the settings to apply, also when `hung_up` says that one came
-    before. With `sample_history` made-up records
-    (`gw.admin.demo_history`) are added to the database soon after it listens.
+    before. With `sample_history` made-up records (`gw.admin.demo_history`) are added to the database soon after it listens.
+    `manager` is notified when the gateway is ready, reloads and stops, and that it is alive.
 
     Raises ConfigError, DatabaseLocked, StoreUnavailable, OSError (address in use).
     """
@@ -86,7 +89,7 @@ def run(
     redactor = setup_logging(stream=lines)
     redactor.learn(_secrets(settings))
     descriptors = _allow_streams(settings.serve.max_in_flight)
-    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines)
+    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines, manager)
     return 0
 
 
@@ -153,16 +156,16 @@ def _password(settings: Settings) -> list[Secret]:
 async def _main(
     settings: Settings, on_ready: Callable[[ServeInfo], None], sample_history: bool,
     reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool], descriptors: int,
-    lines: LogLines,
+    lines: LogLines, manager: ServiceManager,
 ) -> None:  # fmt: skip
     async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
         drain = Drain()
         gateway.log_lines = lines
         async with trio.open_nursery() as nursery:
             nursery.start_soon(
-                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope
+                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope, manager
             )
-            await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up)
+            await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up, manager)
             urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope, descriptors)
             gateway.store.set_address(urls[0])
             if settings.mcp.enabled:
@@ -171,6 +174,8 @@ async def _main(
                 await nursery.start(mcp.serve_beside, gateway, settings.mcp_token)
             ready = ServeInfo(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path)
             nursery.start_soon(_say_ready, on_ready, ready)
+            manager.ready(f"serving at {urls[0]}")
+            nursery.start_soon(manager.keep_alive)
             if sample_history:
                 nursery.start_soon(load_sample_history, gateway)
 
@@ -219,7 +224,8 @@ async def load_sample_history(gateway: Gateway) -> None:
 
 async def reload_on_signal(
     gateway: Gateway, reread: Callable[[], Settings] | None, redactor: Redactor,
-    hung_up: Callable[[], bool] = lambda: False, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    hung_up: Callable[[], bool] = lambda: False, manager: ServiceManager = NO_MANAGER,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     """Read the configuration again at SIGHUP, and now when `hung_up` says that one came before."""
     with trio.open_signal_receiver(signal.SIGHUP) as signals:
@@ -227,7 +233,9 @@ async def reload_on_signal(
         if hung_up():
             await _reload(gateway, reread, redactor)
         async for _ in signals:
+            manager.reloading()
             await _reload(gateway, reread, redactor)
+            manager.ready("the configuration is invalid; the one before it is in force" if gateway.failed_reload else "serving")
 
 
 async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redactor: Redactor) -> None:
@@ -247,7 +255,9 @@ async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redac
     _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
 
 
-async def _stop_on_signal(in_flight: InFlight, drain: Drain, serve: Serve, stop: trio.CancelScope) -> None:
+async def _stop_on_signal(
+    in_flight: InFlight, drain: Drain, serve: Serve, stop: trio.CancelScope, manager: ServiceManager
+) -> None:
     """Say at the first signal that the gateway leaves, and drain `predrain_s` later.
 
     At the drain's end, or at a second signal: stop the requests in flight, then everything.
@@ -258,6 +268,7 @@ async def _stop_on_signal(in_flight: InFlight, drain: Drain, serve: Serve, stop:
         number = await anext(signals)
         name = signal.Signals(number).name
         drain.announce()
+        manager.stopping()
         if serve.predrain_s:
             _log.info("leaving", signal=name, in_flight=drain.in_flight, predrain_s=serve.predrain_s)
         with trio.move_on_after(serve.predrain_s) as announced:

@@ -1,7 +1,8 @@
-"""What all tests share: virtual time where a fixture chooses it, and no time limit for generated examples."""
+"""What all tests share: virtual time where a fixture chooses it, no time limit for generated examples, programs that tests need."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,28 @@ def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
     return trio.run(test, **{**options, "clock": trio.testing.MockClock(autojump_threshold=0)})
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a fixture choose `autojump_clock`: pytest-trio heeds only a clock that the test itself names."""
+PROGRAMS = {"systemd-analyze": "Debian package: systemd"}
+"""Programs that tests marked `needs_program` start, and where each comes from."""
+
+
+def _missing() -> set[str]:
+    return {program for program in PROGRAMS if shutil.which(program) is None}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for program in sorted(_missing()):
+        terminalreporter.write_line(f"LEFT OUT: tests that need {program}, which is not installed ({PROGRAMS[program]})")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests whose program is not installed, and let a fixture choose `autojump_clock`.
+
+    pytest-trio heeds only a clock that the test itself names.
+    """
+    wanting = [item for item in items if {mark.args[0] for mark in item.iter_markers("needs_program")} & _missing()]
+    if wanting:
+        config.hook.pytest_deselected(items=wanting)
+        items[:] = [item for item in items if item not in wanting]
     for item in items:
         if isinstance(item, pytest.Function) and "autojump_clock" in item.fixturenames:
             own = item.function.__code__.co_varnames[: item.function.__code__.co_argcount]

@@ -32,11 +32,11 @@ class Side:
 
     @property
     def key(self) -> str:
-        return f"gwk_{self.name}_0123456789"
+        return f"gwk_{self.name}_8351026789"
 
     @property
     def admin(self) -> str:
-        return f"admin-{self.name}-0123456789"
+        return f"admin-{self.name}-8351026789"
 
     async def ask(self, method: str, target: str, body: object = None, *, key: str = "", **headers: str):
         return await self.running.ask(method, target, body, authorization=f"Bearer {key or self.key}", **headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import os
 import signal
 import tempfile
 import threading
@@ -74,12 +75,13 @@ def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None, 
     from gw.telemetry.lean_start import import_structlog
 
     import_structlog()
+    from gw.net.service_manager import ServiceManager
     from gw.serve import run
 
     try:
         return run(
             settings, on_ready=lambda ready: aside(banner(settings, ready, demo=demo)), reread=reread, sample_history=demo,
-            hung_up=hung_up,
+            hung_up=hung_up, manager=ServiceManager.from_environment(os.environ),
         )  # fmt: skip
     except OSError as error:
         if error.errno not in CANNOT_LISTEN:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from gw.config.load import Document, Path, dotted
 from gw.config.node import suggestion
 from gw.config.settings import ANY_ORIGIN, Settings
+from gw.config.weak_secrets import HINT, weakness
 from gw.errors import ConfigError, Problem
 from gw.types.address import is_loopback
 from gw.types.bank_address import BankAddress
@@ -117,11 +118,15 @@ class CrossChecks:
                 self._reference((*path, "providers", provider_id), provider_id, self._settings.providers, "provider")
 
     def _auth(self) -> None:
+        if why := weakness(self._settings.auth.admin_token.reveal()):
+            self._document.problem(("auth", "admin_token"), f"auth.admin_token {why}", HINT)
         positions: dict[str, int] = {}
         projects = sorted({DEFAULT_PROJECT, *self._settings.projects})
         for index, entry in enumerate(self._settings.auth.keys):
             path: Path = ("auth", "keys", index)
             self._reference((*path, "project"), entry.project, projects, "project")
+            if why := weakness(entry.key.reveal()):
+                self._document.problem((*path, "key"), f"this key {why}", f"{HINT}, or a key of `gw keys add`")
             first = positions.setdefault(entry.key.reveal(), index)
             if first != index:
                 self._document.problem((*path, "key"), f"this key is the same as that of auth.keys.{first}")
@@ -137,6 +142,9 @@ class CrossChecks:
             self._document.problem(("serve", "host"), what, hint)
         elif settings.mcp.enabled and settings.mcp_refuses(serve.host):
             self._document.problem(("mcp", "enabled"), _open_mcp(serve.host), _MCP_HINT)
+        if why := weakness(settings.mcp_token.reveal()):
+            what = f"the environment variable GW_MCP_TOKEN {why}"
+            self._document.problems.append(Problem(what=what, where="GW_MCP_TOKEN", hint=HINT))
         self._cors()
 
     def _fleet(self) -> None:
@@ -180,12 +188,19 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: no credential is required")
     if not is_loopback(settings.serve.host) and not settings.auth.on:
         yield _at(document, ("serve", "host"), "open to every machine that can reach it (auth.allow_open)")
+    if settings.mcp.enabled and settings.auth.admin_token and not settings.mcp_token:
+        what = "mcp.enabled without GW_MCP_TOKEN: every account of this machine can administer the gateway"
+        yield _at(document, ("mcp", "enabled"), what)
+    if why := weakness(settings.secret.reveal()):
+        yield f"GW_SECRET {why}. Whoever copies the database could find it out and decrypt it; `gw secret rotate` changes it ({HINT})"
 
 
 def check_mcp_bind(settings: Settings, host: str) -> None:
     """Raises ConfigError if others would get the tools for MCP on `host` without a credential."""
     if settings.mcp_refuses(host):
-        raise ConfigError(problems=(Problem(what=_open_mcp(host), hint=_MCP_HINT),))
+        file, line = str(settings.path or ""), settings.lines.get(("mcp", "enabled"), 0)
+        problem = Problem(what=_open_mcp(host), hint=_MCP_HINT, where="mcp.enabled", file=file, line=line, column=1)
+        raise ConfigError(problems=(problem,))
 
 
 def _open_mcp(host: str) -> str:

@@ -30,6 +30,11 @@ def utc_hour(now: float) -> int:
     return int(now // 3600)
 
 
+def monotonic_us() -> int:
+    """Return microseconds of the kernel's monotonic clock, which other processes share."""
+    return time.monotonic_ns() // 1_000
+
+
 _IMPORTED_AT = time.monotonic()
 
 

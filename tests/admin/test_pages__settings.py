@@ -19,9 +19,9 @@ models:
   stt:
     sim/tone: {}
 auth:
-  admin_token: admin-token-0123456789
+  admin_token: admin-token-8351026789
   keys:
-  - {key: gwk_shop_0123456789, project: default, name: till}
+  - {key: gwk_shop_8351026789, project: default, name: till}
 routing:
   first_event_s: {llm: 3}
 rate_limits:
@@ -69,8 +69,8 @@ def test_values_and_where_they_are_from(tmp_path):
 
 def test_secrets_are_masked_everywhere(tmp_path):
     page = as_json(settings_page(_parsed(tmp_path), version="1", started_at=2.0, warnings=()))
-    assert "admin-token-0123456789" not in str(page)
-    assert "gwk_shop_0123456789" not in str(page)
+    assert "admin-token-8351026789" not in str(page)
+    assert "gwk_shop_8351026789" not in str(page)
     values = _values(_parsed(tmp_path))
     assert values["auth.admin_token"] == ("adm…6789", "gw.yaml:8")
     assert values["auth.keys.0.key"] == ("gwk…6789", "gw.yaml:10")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
 WITHIN_MS = 10_000
-ADMIN = "admin-token-0123456789"
+ADMIN = "admin-token-8351026789"
 GUARDED = f"""
 providers:
   sim: {{}}
@@ -41,7 +41,7 @@ projects:
   shop: {{name: The shop, daily_budget: 2.0}}
 auth:
   admin_token: {ADMIN}
-  keys: [{{key: gwk_shop_0123456789, project: shop, name: till}}]
+  keys: [{{key: gwk_shop_8351026789, project: shop, name: till}}]
 rate_limiting:
   sim: {{requests_per_minute: 600}}
 latency: {{ttfb_warning_ms: 300}}

@@ -58,7 +58,7 @@ def test_a_project_key_is_not_enough(guarded, view):
     seen = view(guarded, allowed="40")
     page = seen.page
     page.goto(guarded.url)
-    _log_in(page, "gwk_shop_0123456789")
+    _log_in(page, "gwk_shop_8351026789")
     assert "admin token" in page.get_by_role("alert").inner_text()
 
 

@@ -31,7 +31,7 @@ OF_NODE = ("child_process", "crypto", "events", "http", "stream")
 TABLE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 BEGIN, END = "<!-- browsers -->", "<!-- end of the browsers -->"
 SDKS = Path(__file__).with_name("sdks")
-KEY = "gwk_page_0123456789"
+KEY = "gwk_page_8351026789"
 CONFIG = """
 providers:
   sim: {{}}

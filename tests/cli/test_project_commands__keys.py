@@ -8,7 +8,7 @@ import pytest
 WITH_KEY = """
 providers: {sim: {}}
 models: {llm: [sim/echo]}
-auth: {admin_token: admin-0123456789, keys: [{key: gwk_static_0123456789, project: default, name: old}]}
+auth: {admin_token: admin-8351026789, keys: [{key: gwk_static_8351026789, project: default, name: old}]}
 cost_tracking: {db_path: gw.db}
 """
 

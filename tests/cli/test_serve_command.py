@@ -93,10 +93,18 @@ def test_mcp_beside_an_open_bind_needs_its_token(settings):
 
 @pytest.mark.parametrize("command", ["check", "serve"])
 def test_a_file_with_mcp_open_to_others_is_refused(run, tmp_path, command):
-    (tmp_path / "gw.yaml").write_text(SIM + "serve: {host: 0.0.0.0}\nauth: {admin_token: t}\nmcp: {enabled: true}\n")
+    (tmp_path / "gw.yaml").write_text(SIM + "serve: {host: 0.0.0.0}\nauth: {admin_token: till-8351026789-shop}\nmcp: {enabled: true}\n")
     result = run(command)
     assert result.exit_code == 3
     assert "gw.yaml:5:16: MCP on '0.0.0.0' would let everybody" in result.stderr
+
+
+def test_mcp_open_to_others_by_the_command_line_names_the_setting(run, tmp_path):
+    (tmp_path / "gw.yaml").write_text(SIM + "auth: {admin_token: till-8351026789-shop}\nmcp: {enabled: true}\n")
+    result = run("serve", "--host", "0.0.0.0", "--port", "0")
+    assert result.exit_code == 3
+    assert "gw.yaml:4:1: MCP on '0.0.0.0' would let everybody" in result.stderr
+    assert "set GW_MCP_TOKEN, the token that MCP clients send, or serve on loopback" in result.stderr
 
 
 @pytest.mark.parametrize("key", [[], ["--key", "admin-token"]])

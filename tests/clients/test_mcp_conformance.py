@@ -20,7 +20,7 @@ from tests.fakes.mcp_server import conforming
 
 pytestmark = pytest.mark.clients
 
-TOKEN = "a token of gw"
+TOKEN = "a token of gw 5b1f9c04"
 WITHIN_S = 240
 SCENARIOS = 32
 """Of the suite's version in tests/clients/node/mcp/package.json."""

@@ -20,7 +20,7 @@ from tests.e2e.conftest import starter
 
 pytestmark = pytest.mark.clients
 
-TOKEN = "a token of gw"
+TOKEN = "a token of gw 5b1f9c04"
 KEY = "sk-canary-0123456789"
 CONFIG = """
 providers: {sim: {}}
@@ -145,7 +145,7 @@ def test_both_ages_of_the_protocol(servers, era):
 
 def test_it_starts_the_server_itself(servers):
     """Over stdio, as a coding agent does: `gw mcp` finds the gateway that holds the database, and asks for no token."""
-    environment = {name: servers[name] for name in ("GW_CONFIG", "GW_DB_PATH")} | {"GW_MCP_TOKEN": "not asked for"}
+    environment = {name: servers[name] for name in ("GW_CONFIG", "GW_DB_PATH")} | {"GW_MCP_TOKEN": "not-asked-for-5b1f9c04"}
     env = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
     server = [sys.executable, "-m", "gw", "mcp", *env]
     done = subprocess.run(

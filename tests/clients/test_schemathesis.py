@@ -21,7 +21,7 @@ pytestmark = pytest.mark.clients
 
 CASES = times(2_000, 100_000)
 IN_A_ROUND = times(2_000, 10_000)
-TOKEN = "admin-token-0123456789"
+TOKEN = "admin-token-8351026789"
 TEXT = f"""
 providers: {{sim: {{}}, groq: {{api_key: gsk_0123456789abcdef, base_url: "http://127.0.0.1:9/openai/v1"}}}}
 models: {{stt: [sim/tone], llm: [sim/echo, groq/m], tts: [sim/tone]}}

@@ -19,6 +19,10 @@ BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
         ),
         ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: no credential is required"),
         (
+            "auth: {admin_token: till-8351026789-shop}\nmcp: {enabled: true}",
+            "gw.yaml:4:7: mcp.enabled without GW_MCP_TOKEN: every account of this machine can administer the gateway",
+        ),
+        (
             "serve: {host: 0.0.0.0}\nauth: {allow_open: true}",
             "gw.yaml:3:9: open to every machine that can reach it (auth.allow_open)",
         ),
@@ -36,7 +40,7 @@ def test_suspicious_settings_are_warnings(text, warning):
         "providers: {ollama: , whisper: , kokoro: , piper: , sim: }\nmodels:",
         BASE + "fallbacks: {llm: [sim/flaky, sim/echo]}",
         BASE + "fallbacks: {llm: []}",
-        BASE + "serve: {host: 0.0.0.0}\nauth: {admin_token: t}",
+        BASE + "serve: {host: 0.0.0.0}\nauth: {admin_token: till-8351026789-shop}",
         BASE + "voices: {a: {openai: alloy, sim: tone}}",
     ],
 )
@@ -57,7 +61,7 @@ def test_one_fault_of_a_provider_is_not_reported_again_by_its_models():
         ("['https://app.example/']", "", "gw.yaml:3:24: 'https://app.example/' is not an origin as browsers send it"),
         ("['https://APP.example']", "", "gw.yaml:3:24: 'https://APP.example' is not an origin as browsers send it"),
         ("['https://app.example:8443', 'http://[::1]:3000', 'null', 'chrome-extension://abc']", "", None),
-        ("['*']", "auth: {admin_token: t}\n", None),
+        ("['*']", "auth: {admin_token: till-8351026789-shop}\n", None),
     ],
 )
 def test_origins_of_web_pages(origins, auth, problem):
@@ -67,3 +71,32 @@ def test_origins_of_web_pages(origins, auth, problem):
     else:
         with pytest.raises(ConfigError, match=re.escape(problem)):
             parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))
+
+
+@pytest.mark.parametrize(
+    ("auth", "problem"),
+    [
+        ("admin_token: x", "gw.yaml:3:21: auth.admin_token is too short: it must have at least 16 characters"),
+        ("admin_token: '${TOKEN}'", "gw.yaml:3:21: auth.admin_token is an example or a placeholder"),
+        ("keys: [{key: gwk_0123456789abcdef}]", "gw.yaml:3:21: this key is too easy to guess: it consists of common words or sequences"),
+    ],
+)
+def test_weak_tokens_are_refused_without_being_shown(auth, problem):
+    with pytest.raises(ConfigError) as raised:
+        parse(f"{BASE}auth: {{{auth}}}", file="gw.yaml", env={"TOKEN": "change-me-5b1f9c04e7a2"}, data_dir=Path("/d"))
+    text = str(raised.value)
+    assert problem in text
+    assert "openssl rand -hex 32" in text
+    assert not [value for value in ("0123456789", "5b1f9c04", "token: x") if value in text]
+
+
+def test_a_weak_token_of_the_mcp_server_is_refused():
+    with pytest.raises(ConfigError, match="the environment variable GW_MCP_TOKEN is too short: it must have at least 16"):
+        parse(BASE, file="gw.yaml", env={"GW_MCP_TOKEN": "x"}, data_dir=Path("/d"))
+
+
+def test_a_weak_secret_is_warned_of_because_stored_keys_need_it():
+    [warning] = parse(BASE, file="gw.yaml", env={"GW_SECRET": "hunter2"}, data_dir=Path("/d")).warnings
+    assert warning.startswith("GW_SECRET is too short: it must have at least 16 characters. Whoever copies the database could")
+    assert "`gw secret rotate`" in warning
+    assert "hunter2" not in warning

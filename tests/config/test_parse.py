@@ -97,6 +97,8 @@ def test_rate_limits_is_another_name():
 
 PROVIDERS = "providers:\n  openai: {api_key: k}\n  sim:\n"
 MODELS = "models:\n  llm: [openai/gpt-4o, sim/echo]\n  stt: [sim/tone]\n"
+TWICE = "auth: {keys: [{key: till-8351026789-shop}, {key: till-8351026789-shop}]}\n"
+GUARDED = "auth: {admin_token: till-8351026789-shop}\n"
 MALFORMED = [
     ("providers:\n  openai:\n    base_ulr: http://x\nmodels:\n", 3, 5, "unknown key 'providers.openai.base_ulr'", "base_url"),
     (PROVIDERS + MODELS + "serve: {max_upload_mb: 9}\n", 7, 9, "unknown key 'serve.max_upload_mb'", "max_body_mb limits every"),
@@ -140,12 +142,12 @@ MALFORMED = [
     (PROVIDERS + MODELS + "serve: {tls_cert: a.pem}\n", 7, 19, "serve.tls_cert needs serve.tls_key too", ""),
     (PROVIDERS + MODELS + "serve: {host: 0.0.0.0}\n", 7, 15, "can be reached from other machines", "auth.admin_token"),
     (PROVIDERS + MODELS + "cost_tracking: {durability: disk}\n", 7, 29, "must be crash or power", "choices: crash, power"),
-    (PROVIDERS + MODELS + "auth: {keys: [{key: k, project: nobody}]}\n", 7, 33, "unknown project 'nobody'", "default"),
-    (PROVIDERS + MODELS + "auth: {keys: [{key: k}, {key: k}]}\n", 7, 31, "the same as that of auth.keys.0", ""),
+    (PROVIDERS + MODELS + "auth: {keys: [{key: till-8351026789-shop, project: nobody}]}\n", 7, 52, "unknown project 'nobody'", "default"),
+    (PROVIDERS + MODELS + TWICE, 7, 50, "the same as that of auth.keys.0", ""),
     (PROVIDERS + MODELS + "auth: {keys: [{project: default}]}\n", 7, 15, "auth.keys.0 needs a key", "key: ${NAME}"),
     (PROVIDERS + MODELS + "auth: {keys: {key: k}}\n", 7, 14, "auth.keys must be a list", ""),
     (PROVIDERS + MODELS + "mcp: {enabled: yess}\n", 7, 16, "must be true or false, found the text 'yess'", ""),
-    (PROVIDERS + MODELS + "serve: {host: '::'}\nauth: {admin_token: t}\nmcp: {enabled: true}\n", 9, 16, "GW_MCP_TOKEN", "set GW_MCP"),
+    (PROVIDERS + MODELS + "serve: {host: '::'}\n" + GUARDED + "mcp: {enabled: true}\n", 9, 16, "GW_MCP_TOKEN", "set GW_MCP"),
     ("providers: {sim: {fail_with: sloww}}\nmodels:\n", 1, 30, "must be reset or", "did you mean 'slow'?"),
     ("providers: {sim: {fail_with: 200}}\nmodels:\n", 1, 30, "from 400 to 599", ""),
     ("providers: {openai: {fail_rate: 1}}\nmodels:\n", 1, 22, "unknown key 'providers.openai.fail_rate'", "known keys"),

@@ -27,8 +27,8 @@ def test_reachable_from_outside(host):
         (Auth(admin_token=Secret("t"), allow_open=True), "", True),
         (Auth(keys=(AuthKey(key=Secret("k"), project="default"),), allow_open=True), "", True),
         (Auth(allow_open=True), "", False),
-        (Auth(admin_token=Secret("t")), "m", False),
-        (Auth(), "m", False),
+        (Auth(admin_token=Secret("t")), "mcp-8351026789ab", False),
+        (Auth(), "mcp-8351026789ab", False),
     ],
 )
 def test_mcp_beyond_loopback_needs_its_token(auth, token, refused):

@@ -11,7 +11,7 @@ from gw.web.routes import TABLE
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import WITH_AUTH, YAML
 
-ADMIN, SHOP = "admin-token-0123456789", "gwk_shop_0123456789"
+ADMIN, SHOP = "admin-token-8351026789", "gwk_shop_8351026789"
 NOT_THERE = {"model_id": "none/none", "modality": "video"}
 """Example of a path parameter; others are `none`."""
 ROUTES = [(op, path) for op in TABLE.routes for path in op.paths]
@@ -105,7 +105,7 @@ async def test_a_project_key_opens_the_data_plane_only(guarded, spelling):
 @pytest.mark.parametrize("spelling", SPELLINGS)
 async def test_a_wrong_credential_opens_nothing(guarded, spelling):
     expected = {**LET_IN, "admin": 401, "data": 401}
-    assert await refusals(guarded, *SPELLINGS[spelling]("gwk_wrong_0123456789"), expected) == []
+    assert await refusals(guarded, *SPELLINGS[spelling]("gwk_wrong_8351026789"), expected) == []
 
 
 @pytest.mark.parametrize(("headers", "query"), NO_CREDENTIALS)
@@ -168,7 +168,7 @@ async def test_a_session_without_the_dashboards_header_opens_no_data_plane(guard
 
 async def test_a_credential_goes_before_the_session(guarded):
     own = {**await session_cookie(guarded), **DASHBOARD, "origin": guarded.url}
-    assert await statuses_of(guarded, {**own, "authorization": "Bearer gwk_wrong_0123456789"}) == {401}
+    assert await statuses_of(guarded, {**own, "authorization": "Bearer gwk_wrong_8351026789"}) == {401}
     assert await statuses_of(guarded, {**own, "x-api-key": SHOP, "x-gw-project": "default"}) == {403}
 
 

@@ -57,7 +57,7 @@ async def credentials(running: Running, mode: str) -> dict[str, Headers]:
         ended = await _session(running)
         await running.ask("POST", "/api/logout", **ended)
     return {
-        "none": {}, "empty": _bearer(""), "wrong": _bearer("gwk_wrong_0123456789"), "cut short": _bearer(ADMIN[:-1]),
+        "none": {}, "empty": _bearer(""), "wrong": _bearer("gwk_wrong_8351026789"), "cut short": _bearer(ADMIN[:-1]),
         "admin token": _bearer(ADMIN), "project key": _bearer(key), "expired key": _bearer(expired),
         "revoked key": _bearer(revoked["key"]), "temporary token": _bearer(grant.json["access_token"]),
         "session of the dashboard": {**session, **DASHBOARD, "origin": running.url}, "session without its header": session,

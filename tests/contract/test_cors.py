@@ -11,12 +11,12 @@ import pytest
 from tests.contract.endpoints import recording
 from tests.fakes.running import open_running
 
-KEY, PAGE = "gwk_page_0123456789", "https://app.example"
+KEY, PAGE = "gwk_page_8351026789", "https://app.example"
 CONFIG = f"""
 providers: {{sim: {{latency_ms: 0, token_ms: 0}}}}
 models: {{llm: [sim/echo], stt: [sim/tone], tts: [sim/tone]}}
 rate_limiting: {{sim: {{requests_per_minute: 900}}}}
-auth: {{admin_token: admin-token-0123456789, keys: [{{key: {KEY}, project: default}}]}}
+auth: {{admin_token: admin-token-8351026789, keys: [{{key: {KEY}, project: default}}]}}
 """
 STAINLESS = tuple("x-stainless-" + name for name in (
     "arch", "lang", "os", "package-version", "retry-count", "runtime", "runtime-version", "timeout", "helper-method",

@@ -19,8 +19,8 @@ from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import NOON, YAML, record, store_records
 
 YAML_KEY = "gsk_canaryyaml_aaaaaaaaaaaaaaaa"
-ADMIN = "canaryadmin-bbbbbbbbbbbbbbbbbbbb"
-KEY = "gwk_canarykey_cccccccccccccccccc"
+ADMIN = "canaryadmin-b7c41e9b2d6f3058"
+KEY = "gwk_canarykey_c05d9e1b7a3f2684"
 API_KEY = "sk-canaryapi-dddddddddddddddd"
 SECRET = "canarysecret-eeeeeeeeeeeeeeee"
 CANARIES = [YAML_KEY, ADMIN, KEY, API_KEY, SECRET]

@@ -25,10 +25,10 @@ providers:
   assemblyai: {api_key: k, base_url: "http://assemblyai.test"}
 models: {stt: [deepgram/nova-3, assemblyai/universal-2]}
 auth:
-  admin_token: admin-token-0123456789
+  admin_token: admin-token-8351026789
   keys:
-    - {key: gwk_one_0123456789, project: one}
-    - {key: gwk_two_0123456789, project: two}
+    - {key: gwk_one_8351026789, project: one}
+    - {key: gwk_two_8351026789, project: two}
 projects: {one: {}, two: {}}
 """
 MODELS = ("deepgram/nova-3", "assemblyai/universal-2")
@@ -37,7 +37,7 @@ MODELS = ("deepgram/nova-3", "assemblyai/universal-2")
 class Api:
     """One caller of the API."""
 
-    def __init__(self, plane, key="gwk_one_0123456789"):
+    def __init__(self, plane, key="gwk_one_8351026789"):
         self.plane = plane
         self.headers = [(b"authorization", key.encode())]
 
@@ -125,7 +125,7 @@ async def test_a_list_by_pages_and_what_is_deleted(tmp_path, autojump_clock):
             first = (await api.ask(b"GET", older.removeprefix("http://gateway.test"))).json
             seen += [one["id"] for one in first["transcripts"]]
         assert seen == ids
-        assert (await Api(world.plane, "gwk_two_0123456789").ask(b"GET", "/v2/transcript")).json["transcripts"] == []
+        assert (await Api(world.plane, "gwk_two_8351026789").ask(b"GET", "/v2/transcript")).json["transcripts"] == []
         assert (await api.ask(b"GET", "/v2/transcript?status=error")).json["transcripts"] == []
 
         gone = await api.ask(b"DELETE", f"/v2/transcript/{ids[0]}")
@@ -133,7 +133,7 @@ async def test_a_list_by_pages_and_what_is_deleted(tmp_path, autojump_clock):
         assert (await api.done(ids[0]))["words"] is None
         assert TEXT.encode() not in world.plane.kept.stored[ids[0]].body
         for method, suffix in ((b"GET", ""), (b"DELETE", ""), (b"GET", "/srt")):
-            foreign = await Api(world.plane, "gwk_two_0123456789").ask(method, f"/v2/transcript/{ids[1]}{suffix}")
+            foreign = await Api(world.plane, "gwk_two_8351026789").ask(method, f"/v2/transcript/{ids[1]}{suffix}")
             assert foreign.status == 404
 
 
@@ -145,7 +145,7 @@ async def test_one_project_cannot_take_the_uploads_of_another(tmp_path, autojump
         refused = await api.upload()
         assert (refused.status, refused.headers["retry-after"]) == (503, "30")
         assert "this project has 64 uploads already" in refused.json["error"]
-        assert (await Api(world.plane, "gwk_two_0123456789").transcript(MODELS[0]))["text"] == TEXT
+        assert (await Api(world.plane, "gwk_two_8351026789").transcript(MODELS[0]))["text"] == TEXT
         await trio.sleep(assemblyai_jobs.LIFETIME_S - 1)
         assert (await api.upload()).status == 503
         await trio.sleep(2)
@@ -156,7 +156,7 @@ async def test_uploads_are_bounded_by_their_bytes_too(tmp_path, autojump_clock, 
     monkeypatch.setattr(assemblyai_jobs, "BODIES_EACH", 0.0009)  # 45 kB
     async with opened(tmp_path) as (world, api):
         assert [(await api.upload()).status for _ in range(3)] == [200, 200, 503]
-        assert (await Api(world.plane, "gwk_two_0123456789").upload()).status == 200
+        assert (await Api(world.plane, "gwk_two_8351026789").upload()).status == 200
 
 
 async def test_one_project_cannot_take_the_transcripts_of_another(tmp_path, autojump_clock, monkeypatch):
@@ -165,7 +165,7 @@ async def test_one_project_cannot_take_the_transcripts_of_another(tmp_path, auto
     monkeypatch.setattr(assemblyai_jobs, "MAX_JOBS", 5)
     monkeypatch.setattr(assemblyai_jobs, "JOBS_ALWAYS", 2)
     async with opened(tmp_path) as (world, api):
-        other = Api(world.plane, "gwk_two_0123456789")
+        other = Api(world.plane, "gwk_two_8351026789")
         url = (await api.upload()).json["upload_url"]
         assert [(await api.start(MODELS[0], audio_url=url)).status for _ in range(5)] == [200] * 4 + [503]
         refused = await api.start(MODELS[0], audio_url=url)

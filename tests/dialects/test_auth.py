@@ -18,8 +18,8 @@ from gw.types.entities import Project, StoredKey
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
 
-ADMIN = "admin-token-0123456789"
-KEY = "gwk_shop-key-0123456789"
+ADMIN = "admin-token-8351026789"
+KEY = "gwk_shop-key-8351026789"
 CLOSED = Auth(
     admin_token=Secret(ADMIN),
     keys=(

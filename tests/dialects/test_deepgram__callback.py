@@ -10,7 +10,7 @@ from tests.contract.endpoints import recording
 from tests.dialects.test_assemblyai_jobs import MODELS, opened
 from tests.dialects.test_remote_recording import TEXT, URL
 
-KEY = {"authorization": "Token gwk_one_0123456789"}
+KEY = {"authorization": "Token gwk_one_8351026789"}
 HOOK = "http://files.test/done"
 
 

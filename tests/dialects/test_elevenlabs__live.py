@@ -67,7 +67,8 @@ async def test_the_settings_of_a_first_frame_reach_the_vendor(path, named, end, 
     assert {name: msgspec.json.decode(frames[f"frame:{name}"]) for name in opening} == opening
 
 
-GUARDED = CONFIG + "auth: {keys: [{key: gwk_right, project: default}]}\n"
+KEY = "gwk_right_8351026789"
+GUARDED = CONFIG + f"auth: {{keys: [{{key: {KEY}, project: default}}]}}\n"
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def guarded(tmp_path, vendor, autojump_clock):
     return opened
 
 
-@pytest.mark.parametrize("key", [{"xi-api-key": "gwk_right"}, {"xi_api_key": "gwk_right"}, {"authorization": "Bearer gwk_right"}])
+@pytest.mark.parametrize("key", [{"xi-api-key": KEY}, {"xi_api_key": KEY}, {"authorization": f"Bearer {KEY}"}])
 async def test_a_browsers_key_stands_in_its_first_frame(key, guarded, vendor):
     async with guarded() as ws:
         await ws.send(as_json(text=" ", voice_settings={"speed": 1.0}, **key))

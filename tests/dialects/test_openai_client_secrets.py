@@ -13,13 +13,13 @@ from gw.net.ws import open_ws
 from tests.fakes.conversing import Conversing
 from tests.fakes.hosting import GATEWAY, open_plane
 
-KEY = "gwk_shop-0123456789"
+KEY = "gwk_shop-8351026789"
 CONFIG = f"""
 providers: {{sim: {{latency_ms: 0}}}}
 models: {{llm: [sim/echo], stt: [sim/tone], tts: {{sim/tone: {{default_voice: tone}}}}}}
 stacks: {{trio: {{stt: sim/tone, llm: sim/echo, tts: sim/tone}}}}
 projects: {{shop: {{}}}}
-auth: {{admin_token: admin-0123456789, keys: [{{key: {KEY}, project: shop, name: server}}]}}
+auth: {{admin_token: admin-8351026789, keys: [{{key: {KEY}, project: shop, name: server}}]}}
 """
 PATH = "/v1/realtime/client_secrets"
 
@@ -105,7 +105,7 @@ async def test_what_is_wrong_is_named(plane):
     ]
     answers = [await _ask(plane, body) for body, _ in wrong]
     assert [(answer.status, answer.error["param"]) for answer in answers] == [(400, param) for _, param in wrong]
-    assert (await _ask(plane, {}, "gwk_wrong-0123456789")).status == 401
+    assert (await _ask(plane, {}, "gwk_wrong-8351026789")).status == 401
 
 
 async def test_a_setting_that_is_not_done_is_named_by_the_session(plane):

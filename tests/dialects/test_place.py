@@ -19,12 +19,12 @@ providers: {sim: {latency_ms: 250}}
 models: {llm: [sim/echo], tts: [sim/tone], stt: [sim/tone]}
 projects: {busy: {}, calm: {}}
 auth:
-  admin_token: admin-token-0123456789
-  keys: [{key: gwk_busy_0123456789, project: busy}, {key: gwk_calm_0123456789, project: calm}]
+  admin_token: admin-token-8351026789
+  keys: [{key: gwk_busy_8351026789, project: busy}, {key: gwk_calm_8351026789, project: calm}]
 serve: {port: 0, max_in_flight: 2}
 """
-BUSY = {"authorization": "Bearer gwk_busy_0123456789"}
-CALM = {"authorization": "Bearer gwk_calm_0123456789"}
+BUSY = {"authorization": "Bearer gwk_busy_8351026789"}
+CALM = {"authorization": "Bearer gwk_calm_8351026789"}
 CHAT = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
 MESSAGES = {"model": "sim/echo", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
 PLACES, WAITING = 2, 16

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import NOON, SetClock
 
-KEY, TILL, ADMIN = "gwk_shop-0123456789", "gwk_till-0123456789", "admin-0123456789"
+KEY, TILL, ADMIN = "gwk_shop-8351026789", "gwk_till-8351026789", "admin-8351026789"
 CONFIG = f"""
 providers: {{sim: {{latency_ms: 0}}, kokoro: {{base_url: "http://127.0.0.1:9/v1"}}}}
 models:

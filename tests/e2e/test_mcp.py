@@ -76,8 +76,8 @@ async def tool(session, name, **arguments):
 
 async def test_inside_the_daemon(configuration):
     (_, port), env = configuration("true")
-    with running({**env, "GW_MCP_TOKEN": "t"}, "serve", until="ready in"):
-        headers = {"authorization": "Bearer t"}
+    with running({**env, "GW_MCP_TOKEN": "mcp-5b1f9c04e7a2d836"}, "serve", until="ready in"):
+        headers = {"authorization": "Bearer mcp-5b1f9c04e7a2d836"}
         async with sse_client(f"http://127.0.0.1:{port}/sse", headers=headers) as streams, ClientSession(*streams) as session:
             await session.initialize()
             await tool(session, "create_project", project_id="app")
@@ -89,7 +89,7 @@ async def test_over_stdio(configuration, beside):
     """Stdio requires no token, and works through the daemon where one holds the database."""
     (port, _), env = configuration()
     server = StdioServerParameters(
-        command=sys.executable, args=["-m", "gw", "mcp"], env={**env, "GW_MCP_TOKEN": "not asked for"}
+        command=sys.executable, args=["-m", "gw", "mcp"], env={**env, "GW_MCP_TOKEN": "not-asked-for-5b1f9c04"}
     )
 
     async def use():

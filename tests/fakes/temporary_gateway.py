@@ -37,11 +37,11 @@ fallbacks: {llm: [groq/openai/gpt-oss-20b, sim/echo]}
 
 WITH_AUTH = """
 auth:
-  admin_token: admin-token-0123456789
-  keys: [{key: gwk_shop_0123456789, project: shop, name: till}]
+  admin_token: admin-token-8351026789
+  keys: [{key: gwk_shop_8351026789, project: shop, name: till}]
 """
-ADMIN = {"authorization": "Bearer admin-token-0123456789"}
-SHOP = {"authorization": "Bearer gwk_shop_0123456789"}
+ADMIN = {"authorization": "Bearer admin-token-8351026789"}
+SHOP = {"authorization": "Bearer gwk_shop_8351026789"}
 
 
 @attrs.define

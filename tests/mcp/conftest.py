@@ -24,7 +24,7 @@ fallbacks: {llm: [openai/gpt-x, sim/echo]}
 projects: {shop: {daily_budget: 2}}
 serve: {port: 0}
 """
-TOKEN = "a token of gw"
+TOKEN = "a token of gw 5b1f9c04"
 
 
 @attrs.define

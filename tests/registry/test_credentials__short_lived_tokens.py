@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gw.registry.credentials import PREFIX, Grant, ShortLivedTokens, new_single_use_id
 
-DIGEST = sha256(b"gwk_shop-key-0123456789").digest()
+DIGEST = sha256(b"gwk_shop-key-8351026789").digest()
 TOKENS = ShortLivedTokens()
 GRANT = Grant(TOKENS.key_fingerprint(DIGEST), "shop", 1_800_000_000.5)
 

@@ -14,7 +14,7 @@ from gw.web.authorization import fenced, host_allowed, host_in
 from tests.fakes.records import HandClock
 from tests.fakes.temporary_gateway import ADMIN, call
 
-TOKEN = Auth(admin_token=Secret("admin-token-0123456789"))
+TOKEN = Auth(admin_token=Secret("admin-token-8351026789"))
 
 
 def settings(auth: Auth = Auth(), **serve: object) -> Settings:  # noqa: B008  # frozen
@@ -262,7 +262,7 @@ async def test_wrong_credentials_are_401_and_say_so(guarded, app_of, headers):
 async def test_a_wrong_header_beats_a_good_session(guarded, app_of):
     app = app_of(guarded)
     login = {"content-type": "application/json"}
-    answer = await call(app, "/api/login", login, method="POST", body=b'{"token": "admin-token-0123456789"}')
+    answer = await call(app, "/api/login", login, method="POST", body=b'{"token": "admin-token-8351026789"}')
     cookie = answer.headers["set-cookie"].partition(";")[0]
     assert (await call(app, "/v1/status", {"cookie": cookie})).status == 200
     assert (await call(app, "/v1/status", {"cookie": cookie, "authorization": "Bearer wrong"})).status == 401

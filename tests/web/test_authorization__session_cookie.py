@@ -8,7 +8,7 @@ from gw.registry.credentials import ExpiringSet
 from gw.types.secret import Secret
 from gw.web.authorization import LASTS_S, end_sessions, expiry_of, issue_session, session_expiry, set_session_cookie
 
-TOKEN = Secret("admin-token-0123456789")
+TOKEN = Secret("admin-token-8351026789")
 NOW = 1_800_000_000.7
 NONE_ENDED = ExpiringSet(0)
 

@@ -13,9 +13,9 @@ from tests.fakes.gateway_http import Reply, fake_gateway, json_reply
 TEXT = """
 providers: {sim: {}}
 models: {llm: [sim/echo]}
-auth: {keys: [{key: gwk_0123456789abcdef, project: default}]}
+auth: {keys: [{key: gwk_8351026789c4e7f1, project: default}]}
 """
-TOKEN = Secret("admin-0123456789")
+TOKEN = Secret("admin-8351026789")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from gw.web.authorization import (
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
 JSON = {"content-type": "application/json"}
-GOOD = b'{"token": "admin-token-0123456789"}'
+GOOD = b'{"token": "admin-token-8351026789"}'
 
 
 async def login(app, body=GOOD, **more):
@@ -59,7 +59,7 @@ async def test_a_session_ends_after_seven_days(guarded, app_of):
         (JSON, b'{"token": ""}', 401),
         (JSON, '{"token": "schlüssel"}'.encode(), 401),
         (JSON, b'{"token": "\\ud800"}', 422),
-        (JSON, b'{"token": "gwk_shop_0123456789"}', 403),
+        (JSON, b'{"token": "gwk_shop_8351026789"}', 403),
         (JSON, b'{"token": 7}', 422),
         (JSON, b"{}", 422),
         (JSON, b'{"token": "x", "more": 1}', 422),
@@ -115,7 +115,7 @@ async def test_nobody_keeps_the_administrator_out(guarded, app_of, autojump_cloc
         began = trio.current_time()
         assert (await login(app, b'{"token": "guess"}')).status == 429  # no more of them are held
         assert (await login(app)).status == 200
-        assert (await login(app, b'{"token": "gwk_shop_0123456789"}')).status == 403
+        assert (await login(app, b'{"token": "gwk_shop_8351026789"}')).status == 403
         assert trio.current_time() == began
 
 

@@ -10,7 +10,7 @@ from gw.web.routes import TABLE
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import YAML
 
-ADMIN = "admin-token-0123456789"
+ADMIN = "admin-token-8351026789"
 AUTH = {"authorization": f"Bearer {ADMIN}"}
 GUARDED = YAML + f"auth: {{admin_token: {ADMIN}}}\n"
 LARGE = {"reconcile", "check_config"}
