@@ -3,7 +3,8 @@
     python bench/fleet_sim.py [--processes 1000] [--seconds 120] [--per-second 2000] [--kind budget|rate|slots] [--seed 1]
 
 Traffic is skewed (a tenth of the processes has half of it) and bursty (each process is five times as busy for a fifth of the time). Every
-exchange with the bank takes 0.5 to 5 ms. A request that finds no room waits for the bank as in the gateway, 50 ms at most.
+exchange with the bank takes 0.5 to 5 ms. A request that finds no room waits for the bank as in the gateway, 50 ms at most; for a slot, it
+then waits in a queue of its process, 1 s at most.
 
 Prints what was admitted beyond the limit, the share of requests that were refused although enough was free (neither used nor
 reserved anywhere), the part left unused at the first refusal, and the exchanges of a process per second.
@@ -15,6 +16,7 @@ import argparse
 import bisect
 import heapq
 import itertools
+import math
 import random
 from collections.abc import Callable
 
@@ -22,6 +24,7 @@ from gw.policy.lease import HEARTBEAT_S, Lease
 from gw.policy.lease_account import LeaseAccounts
 
 WAIT_S = 0.05
+PLACE_S = 1.0
 REQUEST_S = 0.5
 BURST_S = 2.0
 NUSD = 1_000_000
@@ -57,6 +60,7 @@ class Fleet:
         self.most = 0
         self.unused_at_refusal: int | None = None
         self.admitted_at: list[float] = []
+        self.numbers = itertools.count()
         share = 0.5 / max(1, options.processes // 10)
         rest = 0.5 / max(1, options.processes - options.processes // 10)
         self.processes = [
@@ -89,6 +93,9 @@ class Process:
         self.number = 0
         self.busy = self.called = False
         self.waiting: list[tuple[int, float]] = []
+        self.queue: dict[int, float] = {}  # number of a request → when it came
+        self.exchanged_at = -math.inf
+        self.wakes_at = math.inf
         self.phase = fleet.random.random() * BURST_S * 5
         fleet.clock.at(fleet.random.random() * HEARTBEAT_S, self.beat)
         self._next()
@@ -113,9 +120,13 @@ class Process:
             lease.require(need)
             self.waiting.append((need, until))
             return
-        if lease.room < need:
-            fleet.refuse(need)
+        if lease.room < need or self.queue:
+            self.enqueue() if fleet.kind == "slots" else fleet.refuse(need)
             return
+        self.admit(need)
+
+    def admit(self, need: int) -> None:
+        fleet, lease = self.fleet, self.lease
         fleet.admit(need)
         lease.reserve(need)
         if fleet.kind == "rate":
@@ -123,16 +134,51 @@ class Process:
         else:
             fleet.clock.at(fleet.clock.now + fleet.random.expovariate(1 / REQUEST_S), lambda: self.end(need))
 
+    def enqueue(self) -> None:
+        fleet, number = self.fleet, next(self.fleet.numbers)
+        self.queue[number] = fleet.clock.now
+        self.lease.waiting += 1
+
+        def give_up() -> None:
+            if self.queue.pop(number, None) is not None:
+                self.lease.waiting -= 1
+                fleet.refuse(1)
+
+        fleet.clock.at(fleet.clock.now + PLACE_S, give_up)
+        self.wake()
+
+    def hand_over(self) -> None:
+        while self.queue and self.lease.room > 0:
+            del self.queue[next(iter(self.queue))]
+            self.lease.waiting -= 1
+            self.admit(1)
+        self.wake()
+
+    def wake(self) -> None:
+        """Exchange when the lease is due, if nothing happens before."""
+        at = self.lease.due_at(self.fleet.clock.now)
+        if at < self.wakes_at:
+            self.wakes_at = at
+
+            def woken() -> None:
+                self.wakes_at = math.inf
+                if self.lease.due(self.fleet.clock.now):
+                    self.exchange()
+
+            self.fleet.clock.at(max(at, self.fleet.clock.now), woken)
+
     def end(self, need: int) -> None:
         fleet = self.fleet
         cost = need if fleet.kind == "budget" else 0
         self.lease.settle(need, cost)
         fleet.reserved -= need
         fleet.used += cost
+        self.hand_over()
 
     def beat(self) -> None:
-        self.fleet.clock.at(self.fleet.clock.now + HEARTBEAT_S, self.beat)
-        self.exchange()
+        if self.fleet.clock.now >= self.exchanged_at + HEARTBEAT_S:
+            self.exchange()
+        self.fleet.clock.at(self.exchanged_at + HEARTBEAT_S, self.beat)
 
     def exchange(self) -> None:
         if self.busy:
@@ -143,6 +189,7 @@ class Process:
         self.busy, self.called = True, False
         self.number += 1
         fleet.exchanges += 1
+        self.exchanged_at = now
         number, waiting = self.number, self.waiting
         self.waiting = []
         ask = lease.ask(now)
@@ -153,6 +200,7 @@ class Process:
             def back() -> None:
                 lease.take(ask, answer.grants[0], answer.members, fleet.clock.now)
                 self.busy = False
+                self.hand_over()
                 for need, until in waiting:
                     self.decide(need, until)
                 if self.called and (self.waiting or lease.due(fleet.clock.now)):

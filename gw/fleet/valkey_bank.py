@@ -54,8 +54,7 @@ class ValkeyBank:
         members, replaced, *grants = await self._run(self._exchange, [*self._keys, *keys], arguments)
         if replaced:
             return Exchange([], members, replaced=True)
-        taken = [LeaseGrant(granted, int(free), int(used), float(wait_s), bool(scarce)) for granted, free, used, wait_s, scarce in grants]
-        return Exchange(taken, members)
+        return Exchange([_grant(*grant) for grant in grants], members)
 
     async def leave(self, member: str, run: str) -> None:
         await self._run(self._leave, self._keys, [member, run])
@@ -74,6 +73,10 @@ class ValkeyBank:
                 return await self._client.invoke_script(script, keys=keys, args=list(arguments))
         except (GlideError, trio.TooSlowError) as error:
             raise BankUnreachable(address=str(self._address), why=_why(error)) from error
+
+
+def _grant(granted: int, free: bytes, used: bytes, wait_s: bytes, scarce: int, share: int) -> LeaseGrant:
+    return LeaseGrant(granted, int(free), int(used), float(wait_s), bool(scarce), share if share >= 0 else None)
 
 
 def _texts(value: Any) -> Any:

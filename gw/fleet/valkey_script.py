@@ -10,7 +10,8 @@ doubles hold exactly; they are written with %.0f, since Lua would write large on
     gw:{NAME}:joins          str     number of runs
     gw:{NAME}:born           str     milliseconds at which the bank began
     gw:{NAME}:accounts       set     keys of the accounts
-    gw:{NAME}:account:A      hash    kind, limit, used, open, tokens, at, per_s, counted, counted_at, "m:" + member
+    gw:{NAME}:account:A      hash    kind, limit, used, open, lack, wanting (how many have or lack some), tokens, at, per_s, counted,
+                                     counted_at, "m:" + member (run, number, used, open, granted, lacks)
 """
 
 _SHARED = """
@@ -18,23 +19,26 @@ local function whole(x) return string.format('%.0f', x) end
 local function entry_of(account, member)
     local text = redis.call('HGET', account, 'm:' .. member)
     if not text then return nil end
-    local run, number, used, open, granted = string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
-    return {run = run, number = tonumber(number), used = tonumber(used), open = tonumber(open), granted = tonumber(granted)}
+    local run, number, used, open, granted, lacks = string.match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+    return {run = run, number = tonumber(number), used = tonumber(used), open = tonumber(open), granted = tonumber(granted),
+        lacks = tonumber(lacks)}
 end
 local function write(account, member, e)
-    local text = table.concat({e.run, whole(e.number), whole(e.used), whole(e.open), whole(e.granted)}, ' ')
+    local text = table.concat({e.run, whole(e.number), whole(e.used), whole(e.open), whole(e.granted), whole(e.lacks)}, ' ')
     redis.call('HSET', account, 'm:' .. member, text)
 end
 local function get(account, field) return tonumber(redis.call('HGET', account, field) or '0') end
+local function wants(e) return (e.open ~= 0 or e.lacks ~= 0) and 1 or 0 end
 local function drop(account, member)
     local e = entry_of(account, member)
     if not e then return nil end
     local kind = redis.call('HGET', account, 'kind')
-    redis.call('HSET', account, 'open', whole(get(account, 'open') - e.open))
+    redis.call('HSET', account, 'open', whole(get(account, 'open') - e.open), 'lack', whole(get(account, 'lack') - e.lacks),
+        'wanting', whole(get(account, 'wanting') - wants(e)))
     if kind == 'rate' then
         redis.call('HSET', account, 'tokens', tostring(math.min(get(account, 'limit'), get(account, 'tokens') + e.open)))
     end
-    e.open, e.granted = 0, 0
+    e.open, e.granted, e.lacks = 0, 0, 0
     if kind ~= 'budget' then
         redis.call('HSET', account, 'used', whole(get(account, 'used') - e.used))
         redis.call('HDEL', account, 'm:' .. member)
@@ -56,7 +60,7 @@ EXCHANGE = (
 local seen, runs, born_key, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local member, run, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local settle_ms, dead_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
-local SCARCE_S, COUNTED_S = 2.0, 0.5
+local SCARCE_S, COUNTED_S, AHEAD_S = 2.0, 0.5, 1.0
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local now = now_ms / 1000
@@ -83,35 +87,51 @@ for i = 5, #KEYS do
     local want, need, least = tonumber(ARGV[at + 4]), tonumber(ARGV[at + 5]), tonumber(ARGV[at + 6])
     if redis.call('EXISTS', account) == 0 then
         redis.call('HSET', account, 'kind', kind, 'limit', whole(limit), 'used', '0', 'open', '0', 'tokens', whole(limit),
-            'at', string.format('%.3f', now), 'per_s', '0', 'counted', '0', 'counted_at', string.format('%.3f', now))
+            'lack', '0', 'wanting', '0', 'at', string.format('%.3f', now), 'per_s', '0', 'counted', '0',
+            'counted_at', string.format('%.3f', now))
         redis.call('SADD', index, account)
     end
     redis.call('PEXPIRE', account, kind == 'budget' and 172800000 or 3600000)
     local e = entry_of(account, member)
-    if not e then e = {run = run, number = 0, used = 0, open = 0, granted = 0} end
+    if not e then e = {run = run, number = 0, used = 0, open = 0, granted = 0, lacks = 0} end
     if e.run ~= run then
-        e = drop(account, member) or {used = 0, open = 0, granted = 0}
+        e = drop(account, member) or {used = 0, open = 0, granted = 0, lacks = 0}
         e.run, e.number = run, 0
     end
     local used, open, tokens = get(account, 'used'), get(account, 'open'), get(account, 'tokens')
-    local per_s = get(account, 'per_s')
+    local lack, wanting, per_s, wait_s = get(account, 'lack'), get(account, 'wanting'), get(account, 'per_s'), nil
     local function free_of() if kind == 'rate' then return math.floor(tokens + 1e-6) end return limit - used - open end
     local function scarce(free) return kind == 'budget' and free < SCARCE_S * per_s end
+    local function wait_of() return (kind == 'rate' and tokens < 1 - 1e-6) and math.max(0, 1 - tokens) * 60 / limit or 0 end
+    local function share_of(count) return math.floor(limit / math.max(1, count)) end
     if number > e.number then
         local before = get(account, 'at')
         local passed = math.max(0, now - before)
-        if limit ~= get(account, 'limit') and kind == 'rate' then tokens = math.min(tokens, limit) end
-        tokens = math.min(limit, tokens + passed * limit / 60)
+        if kind == 'rate' then
+            if limit ~= get(account, 'limit') then tokens = math.min(tokens, limit) end
+            tokens = math.min(math.max(tokens, limit - math.max(0, open)), tokens + passed * limit / 60)
+        end
         local change = a_used + a_open - e.used - e.open
         if kind == 'rate' then
             if e.number > 0 then tokens = math.min(limit, tokens - change) end
             change = 0
         end
         local free, granted = free_of() - change, 0
-        if (kind ~= 'budget' or grants_budgets) and want > 0 and free > 0 then
-            local share = scarce(free) and 0 or math.floor(free / (2 * members))
-            granted = math.max(least, math.min(need, free), math.min(want, share))
+        if (kind ~= 'budget' or grants_budgets) and want > 0 then
+            local ahead = kind == 'rate' and limit / 60 * AHEAD_S or 0
+            local even = math.ceil(ahead / members)
+            if free <= 0 then
+                granted = (tokens > 1 - ahead and ahead > 0) and math.min(want, even) or 0
+            elseif lack - e.lacks > 0 then
+                local share = share_of(wanting + 1 - wants(e))
+                if share == 0 and e.lacks > 0 then share = 1 end
+                granted = math.max(0, math.min(need, free, math.max(share - a_open, free - lack + e.lacks)))
+            else
+                local share = scarce(free) and 0 or math.max(math.floor(free / (2 * members)), math.min(even, free))
+                granted = math.max(least, math.min(need, free), math.min(want, share))
+            end
         end
+        wait_s = wait_of()
         if kind == 'rate' then tokens = tokens - granted end
         used = used + a_used - e.used
         local counted, counted_at = get(account, 'counted'), get(account, 'counted_at')
@@ -125,15 +145,23 @@ for i = 5, #KEYS do
             per_s = per_s + weight * (speed - per_s)
             redis.call('HSET', account, 'per_s', tostring(per_s), 'counted', whole(used), 'counted_at', string.format('%.3f', now))
         end
-        open = open + a_open + granted - e.open
-        e.number, e.used, e.open, e.granted = number, a_used, a_open + granted, granted
+        local wanted, lacks = wants(e), 0
+        if kind == 'slots' and need > granted then
+            lacks = math.max(0, math.min(need - granted, math.max(1, share_of(wanting + 1 - wanted)) - a_open - granted))
+        end
+        open, lack = open + a_open + granted - e.open, lack + lacks - e.lacks
+        e.number, e.used, e.open, e.granted, e.lacks = number, a_used, a_open + granted, granted, lacks
+        wanting = wanting + wants(e) - wanted
         write(account, member, e)
         redis.call('HSET', account, 'limit', whole(limit), 'used', whole(used), 'open', whole(open),
+            'lack', whole(lack), 'wanting', whole(wanting),
             'tokens', string.format('%.6f', tokens), 'at', string.format('%.3f', math.max(now, before)))
     end
-    local wait_s = (kind == 'rate' and tokens < 1) and (1 - tokens) * 60 / limit or 0
+    wait_s = wait_s or wait_of()
+    if wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - AHEAD_S) end
     local free = free_of()
-    answer[#answer + 1] = {e.granted, whole(free), whole(used), tostring(wait_s), scarce(free) and 1 or 0}
+    local share = (kind == 'slots' and lack > e.lacks) and share_of(wanting) or -1
+    answer[#answer + 1] = {e.granted, whole(free), whole(used), tostring(wait_s), scarce(free) and 1 or 0, share}
 end
 return answer
 """
@@ -141,7 +169,7 @@ return answer
 """KEYS: seen, runs, born, accounts, then an account for each ask.
 
 ARGV: member, run, number, settle_ms, dead_ms, then kind, limit, used, open, want, need, least of each ask. Returns the number of
-members, 1 if a newer run has the name, and for each ask: granted, free, used, wait_s, scarce.
+members, 1 if a newer run has the name, and for each ask: granted, free, used, wait_s, scarce, share (-1 = none).
 """
 
 JOIN = """

@@ -5,11 +5,15 @@
 Requests take from the room without waiting for anybody. At half of what it uses in AHEAD_S, the lease is `due`: the process tells the
 bank what it has used, and wants more. It gives back what it does not use, and most of it when the account comes to its end.
 Only a request that finds less room than it needs has to wait for the bank.
+
+Calls of a rate that is used up come one after another: the bank says at which moment each may be made, and none is asked for before
+the last of them. Slots that others wait for are held up to the `share` that the bank says.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from gw.types.bank import Ask, LeaseGrant, LeaseKind
 
@@ -17,7 +21,7 @@ HEARTBEAT_S = 1.0
 """Between two exchanges with the bank, at most."""
 AHEAD_S = 2.0
 REFUSED_S = 0.5
-"""After a refusal of the bank, requests are refused for this long without another exchange."""
+"""After a refusal of a budget by the bank, requests are refused for this long without another exchange."""
 APART_S = 0.25
 """Between two exchanges for which no request waits, at least."""
 _SHORTEST_S = 0.05  # over which use is measured: the first call of a burst says nothing
@@ -27,8 +31,8 @@ class Lease:
     """A lease of one account. `now` is monotonic seconds."""
 
     __slots__ = (
-        "_counted_at", "_least", "_need", "_per_s", "_reported", "_taken", "account", "ceiling", "empty_until", "free", "kind", "limit",
-        "members", "others_used", "reserved", "scarce", "used",
+        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_taken", "account", "ceiling",
+        "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce", "share", "used", "waiting",
     )  # fmt: skip
 
     def __init__(self, account: str, kind: LeaseKind, limit: int, now: float, *, used: int = 0) -> None:
@@ -43,7 +47,15 @@ class Lease:
         self.others_used = 0
         """Used by other processes until the last exchange."""
         self.members = 1
+        self.waiting = 0
+        """Requests that wait for longer than one exchange: each needs 1, whenever the bank may have it."""
+        self.on_grant: Callable[[], None] | None = None
+        """Called after a grant."""
         self.scarce = False
+        self.share: int | None = None
+        self._kept_until = -math.inf  # what was granted is for a request that may not have taken it yet
+        self._coming = 0
+        self._coming_at = math.inf
         self.empty_until = -math.inf
         self._need = self._least = 0
         self._per_s = 0.0
@@ -58,7 +70,18 @@ class Lease:
     @property
     def open(self) -> int:
         """Return what is leased and not used; at least what is reserved."""
-        return max(self.ceiling - self.used, self.reserved)
+        return max(self.ceiling - self.used, self.reserved) + self._coming
+
+    def mature(self, now: float) -> None:
+        """Make room for the granted calls of a rate whose moment has come."""
+        while self._coming_at <= now:
+            self.ceiling = max(self.ceiling, self.used + self.reserved) + 1
+            self._coming -= 1
+            self._coming_at = self._coming_at + 60 / self.limit if self._coming else math.inf
+
+    def wait_s(self, now: float) -> float:
+        """Return the seconds until a call that finds no room may be made, or is worth another question to the bank."""
+        return min(self._coming_at, max(now, self.empty_until)) - now
 
     def reserve(self, amount: int) -> None:
         """Set `amount` aside for a request, which must have checked `room`, or be one that may exceed it."""
@@ -73,6 +96,7 @@ class Lease:
 
     def must_wait(self, need: int, now: float) -> bool:
         """Return whether a request should wait for the bank: the room is too small, and the bank may have more."""
+        self.mature(now)
         return self.room < need and now >= self.empty_until
 
     def require(self, need: int) -> None:
@@ -82,13 +106,28 @@ class Lease:
 
     def due(self, now: float) -> bool:
         """Return whether an exchange should come now, and not only at the next heartbeat."""
-        if self._need:
+        if self._need or now >= self.due_at(now):
             return True
         return now >= max(self.empty_until, self._counted_at + APART_S) and self.room < self._target(now) / 2
 
+    def due_at(self, now: float) -> float:
+        """Return when an exchange is due even if nothing else happens; infinite: at the next heartbeat.
+
+        Requests wait here and the bank may have something again, or slots are idle here that the bank lacks, or that others wait for.
+        """
+        apart = self._counted_at + APART_S
+        if self.waiting > self.room:
+            return max(apart, self.empty_until)
+        if self.kind != "slots" or self.free is None:
+            return math.inf
+        lacks = self.share is not None and self._reported is not None and self._reported[1] > self.open
+        if lacks:
+            return apart
+        return max(apart, self._kept_until) if self.free <= 0 and self.room > 2 * self._target(now) else math.inf
+
     def changed(self, now: float) -> bool:
         """Return whether the bank does not know the figures, or should get something back."""
-        return self._reported != (self.used, self.open, self.limit) or self.room > 2 * self._target(now) or self.due(now)
+        return self._reported != (self.used, self.open, self.limit) or self._is_idle(now) or self.due(now)
 
     def ask(self, now: float) -> Ask:
         """Return what to say to the bank. Nothing that is given back may be taken from now on."""
@@ -98,11 +137,16 @@ class Lease:
             weight = 1 - 0.5 ** (passed / AHEAD_S)
             self._per_s = max(0.0, self._per_s + weight * (self._taken / passed - self._per_s))
             self._counted_at, self._taken = now, 0
-        if self.room > 2 * target:
+        self.mature(now)
+        if self._is_idle(now):
             self.ceiling -= self.room - target
+        if self._coming > (most := 2 * max(1, self._demand(now))):
+            self._coming = most
         room = max(0, self.room)
-        need, least = max(0, self._need - room), max(0, self._least - room)
-        want = need + target - room if need or room < target / 2 else 0
+        need = max(0, self._need + self.waiting - room)
+        least = max(0, (self._least or min(1, self.waiting)) - room)
+        ahead = self._demand(now) if self.kind == "rate" else target
+        want = need + ahead - room if need or room < target / 2 else 0
         self._need = self._least = 0
         self._reported = (self.used, self.open, self.limit)
         return Ask(self.account, self.kind, self.limit, self.used, self.open, max(want, need), need, least)
@@ -111,31 +155,48 @@ class Lease:
         """Take over the answer to `ask`."""
         self.members = members
         self.free = grant.free
-        self.scarce = grant.scarce
+        self.scarce, self.share = grant.scarce, grant.share
         self.others_used = grant.used - ask.used
         if grant.granted:
-            self.ceiling = max(self.ceiling, self.used + self.reserved) + grant.granted
-            self.empty_until = -math.inf
+            self._kept_until = now + APART_S
             self._reported = (ask.used, ask.open + grant.granted, ask.limit)
+            if grant.wait_s:
+                self._coming_at = min(self._coming_at, now + grant.wait_s)
+                self._coming += grant.granted
+                self.empty_until = now + grant.wait_s + (grant.granted - 1) * 60 / self.limit
+            else:
+                self.ceiling = max(self.ceiling, self.used + self.reserved) + grant.granted
+                self.empty_until = -math.inf
         elif ask.need:
-            self.empty_until = now + max(REFUSED_S, grant.wait_s)
+            self.empty_until = now + max(REFUSED_S if self.kind == "budget" else APART_S, grant.wait_s)
+        if self.share is not None:
+            self.ceiling = min(self.ceiling, max(self.share, grant.granted))
+        if grant.granted and self.on_grant is not None:
+            self.on_grant()
 
     def lost(self) -> None:
         """Note that no answer came: the bank may have other figures than this process."""
         self._reported = None
 
+    def _is_idle(self, now: float) -> bool:
+        """Return whether more is leased here than is used."""
+        return now >= self._kept_until and self.room > 2 * self._target(now)
+
     def _target(self, now: float) -> int:
         """Return the room that would last for AHEAD_S; less where the account ends before that."""
         if self.scarce:
             return 0
-        if self.kind == "slots":
-            target = self.reserved // 4 + 1 if self.reserved else 0
-        else:
-            passed = now - self._counted_at
-            per_s = self._per_s * 0.5 ** (passed / AHEAD_S)
-            if passed >= _SHORTEST_S:
-                per_s = max(per_s, self._taken / passed)
-            target = int(per_s * AHEAD_S)
+        demand = self._demand(now)
         if self.free is None:
-            return target
-        return min(target, max(0, self.free + max(0, self.room)) // (2 * self.members))
+            return demand
+        return min(demand, max(0, self.free + max(0, self.room)) // (2 * self.members))
+
+    def _demand(self, now: float) -> int:
+        """Return what this process uses in AHEAD_S; of slots, a quarter of what it has in use."""
+        if self.kind == "slots":
+            return self.reserved // 4 + 1 if self.reserved else 0
+        passed = now - self._counted_at
+        per_s = self._per_s * 0.5 ** (passed / AHEAD_S)
+        if passed >= _SHORTEST_S:
+            per_s = max(per_s, self._taken / passed)
+        return int(per_s * AHEAD_S)

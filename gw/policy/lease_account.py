@@ -10,23 +10,32 @@ A grant is at most the free amount divided by twice the number of members, so it
 on what others need. In the last SCARCE_S of a budget, at the speed with which it is used, only requests that wait get something. Those get
 what they need of it in any case; the last one may take it beyond its limit by its own estimate, as in a gateway that runs alone.
 
+A rate that is used up grants calls of the next AHEAD_S, in the order in which members ask, each with the moment at which it may be made: so
+a busy member asks about once a second, however often it has a request. Tokens and open calls together are at most the limit.
+
+Slots that members wait for are divided evenly between those that have or want some: who has more gets none, and gives back what ends.
+Where there are fewer than that, a member gets one if it lacked one already at its last exchange.
+
 `gw.fleet.valkey_script` says the same in Lua; one suite of tests runs against both.
 """
 
 from __future__ import annotations
 
+import math
+
 from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant, LeaseKind
 
 SCARCE_S = 2.0
+AHEAD_S = 1.0
 _COUNTED_S = 0.5  # over which the speed of use is measured, at least
 
 
 class _Entry:
-    __slots__ = ("granted", "number", "open", "run", "used")
+    __slots__ = ("granted", "lacks", "number", "open", "run", "used")
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self.number = self.used = self.open = self.granted = 0
+        self.number = self.used = self.open = self.granted = self.lacks = 0
 
 
 class LeaseAccount:
@@ -35,7 +44,7 @@ class LeaseAccount:
     def __init__(self, kind: LeaseKind, limit: int, now: float) -> None:
         self.kind = kind
         self.limit = limit
-        self.used = self.open = 0  # sums over the entries
+        self.used = self.open = self.lack = self._has_or_wants = 0  # sums over the entries
         self._entries: dict[str, _Entry] = {}
         self._tokens = float(limit)
         self._at = self._counted_at = now
@@ -48,35 +57,61 @@ class LeaseAccount:
         if entry is None or entry.run != run:
             entry = self._begin(member, run)
         if number <= entry.number:
-            return self._answer(entry.granted)
+            return self._answer(entry, entry.granted)
         self._refill(ask.limit, now)
         change = ask.used + ask.open - entry.used - entry.open
         if self.kind == "rate" and entry.number:
             self._tokens = min(float(self.limit), self._tokens - change)
         free = self._free - (change if self.kind != "rate" else 0)
-        granted = 0
-        if grants and ask.want and free > 0:
-            share = 0 if self._is_scarce(free) else free // (2 * members)
-            granted = max(ask.least, min(ask.need, free), min(ask.want, share))
+        granted = self._grant(ask, entry, free, members) if grants and ask.want else 0
+        wait_s = self._wait_s()
         if self.kind == "rate":
             self._tokens -= granted
         self.used += ask.used - entry.used
         if not entry.number:
             self._counted += ask.used - entry.used  # it was used before
         self._count(now)
-        self.open += ask.open + granted - entry.open
-        entry.number, entry.used, entry.open, entry.granted = number, ask.used, ask.open + granted, granted
-        return self._answer(granted)
+        self._replace(entry, ask.open + granted, ask.need - granted)
+        entry.number, entry.used, entry.granted = number, ask.used, granted
+        return self._answer(entry, granted, wait_s)
+
+    def _grant(self, ask: Ask, entry: _Entry, free: int, members: int) -> int:
+        ahead = self.limit / 60 * AHEAD_S if self.kind == "rate" else 0.0
+        even = math.ceil(ahead / members)
+        if free <= 0:
+            return min(ask.want, even) if self._tokens > 1 - ahead and ahead else 0
+        others_lack = self.lack - entry.lacks
+        if others_lack > 0:
+            has_or_wants = self._has_or_wants + (not (entry.open or entry.lacks))
+            share = (self._share(has_or_wants) or bool(entry.lacks)) - ask.open
+            return max(0, min(ask.need, free, max(share, free - others_lack)))
+        share = 0 if self._is_scarce(free) else max(free // (2 * members), min(even, free))
+        return max(ask.least, min(ask.need, free), min(ask.want, share))
+
+    def _share(self, has_or_wants: int) -> int:
+        """Return the even share of slots."""
+        return self.limit // max(1, has_or_wants)
+
+    def _replace(self, entry: _Entry, open_: int, wants: int) -> None:
+        """Change what an entry has, what it lacks of an even share of slots (of the first one, in any case), and the sums."""
+        has_or_wants = self._has_or_wants - bool(entry.open or entry.lacks)
+        lacks = 0
+        if self.kind == "slots" and wants > 0:
+            lacks = max(0, min(wants, max(1, self._share(has_or_wants + 1)) - open_))
+        self._has_or_wants = has_or_wants + bool(open_ or lacks)
+        self.open += open_ - entry.open
+        self.lack += lacks - entry.lacks
+        entry.open, entry.lacks = open_, lacks
 
     def drop(self, member: str) -> None:
         """Forget what is open to a member that is gone; what it has used stays."""
         entry = self._entries.get(member)
         if entry is None:
             return
-        self.open -= entry.open
         if self.kind == "rate":
             self._tokens = min(float(self.limit), self._tokens + entry.open)
-        entry.open = entry.granted = 0
+        self._replace(entry, 0, 0)
+        entry.granted = 0
         if self.kind != "budget":
             self.used -= entry.used
             del self._entries[member]
@@ -96,7 +131,9 @@ class LeaseAccount:
         if limit != self.limit and self.kind == "rate":
             self._tokens = min(self._tokens, float(limit))
         self.limit = limit
-        self._tokens = min(float(limit), self._tokens + passed * limit / 60)
+        if self.kind == "rate":
+            most = max(self._tokens, float(limit - max(0, self.open)))
+            self._tokens = min(most, self._tokens + passed * limit / 60)
 
     def _count(self, now: float) -> None:
         """Measure how much is used in a second."""
@@ -112,14 +149,20 @@ class LeaseAccount:
     @property
     def _free(self) -> int:
         if self.kind == "rate":
-            return int(self._tokens + 1e-6)
+            return math.floor(self._tokens + 1e-6)
         return self.limit - self.used - self.open
 
-    def _answer(self, granted: int) -> LeaseGrant:
-        wait_s = 0.0
-        if self.kind == "rate" and self._tokens < 1:
-            wait_s = (1 - self._tokens) * 60 / self.limit
-        return LeaseGrant(granted, self._free, self.used, wait_s, self._is_scarce(self._free))
+    def _wait_s(self) -> float:
+        """Return the seconds until the next call of a rate."""
+        return max(0.0, 1 - self._tokens) * 60 / self.limit if self.kind == "rate" and self._tokens < 1 - 1e-6 else 0.0
+
+    def _answer(self, entry: _Entry, granted: int, wait_s: float | None = None) -> LeaseGrant:
+        if wait_s is None:
+            wait_s = self._wait_s()
+        if self.kind == "rate" and not granted and wait_s:
+            wait_s = max(0.0, wait_s - AHEAD_S)
+        share = self._share(self._has_or_wants) if self.kind == "slots" and self.lack > entry.lacks else None
+        return LeaseGrant(granted, self._free, self.used, wait_s, self._is_scarce(self._free), share)
 
 
 class LeaseAccounts:

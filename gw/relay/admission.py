@@ -10,6 +10,7 @@ import structlog
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
 from gw.policy.lease import Lease
+from gw.relay.leased_limits import LeasedSlots
 from gw.relay.leases import Leases
 from gw.relay.places import Places
 from gw.telemetry.clock import DAY_S, Clock, utc_day
@@ -52,6 +53,7 @@ class Ledger:
         self._estimated = dict(estimated_today or {})
         self._reserved: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
+        self._slots: dict[str, LeasedSlots] = {}  # of projects with `max_concurrent` in a fleet
         self._places: dict[str, Places] = {}  # of projects with `max_concurrent` that were full once
 
     @property
@@ -106,22 +108,45 @@ class Ledger:
         """Return the number of requests that hold a reservation."""
         return self._in_flight.get(project, 0)
 
-    def is_full(self, project: str, most: int) -> bool:
-        """Return whether `most` requests of the project run, or are about to."""
-        places = self._places.get(project) if self._places else None
-        return self._in_flight.get(project, 0) + (places.promised if places is not None else 0) >= most
+    def most(self, project: Project) -> int | None:
+        """Return how many requests of the project may run at once in this process; None: any number."""
+        slots = self.slots(project)
+        return project.max_concurrent if slots is None else slots.most
 
-    def place(self, project: str, most: int, key: str) -> Awaitable[bool]:
-        """Wait for a place among the `most` of the project, which its keys get in turn; return whether there is one."""
-        places = self._places.get(project)
+    def slots(self, project: Project) -> LeasedSlots | None:
+        """Return the requests at once that the project shares with the fleet; None without a fleet or a limit."""
+        if self.leases is None:
+            return None
+        slots, most = self._slots.get(project.id), project.max_concurrent
+        if most is None:
+            if slots is not None:
+                self._slots.pop(project.id).end()
+            return None
+        if slots is None or slots.lease.limit != most:
+            account, running = f"slots:project:{project.id}", partial(self.in_flight, project.id)
+            slots = self._slots[project.id] = LeasedSlots(self.leases, account, most, running, partial(self.hand_over, project.id))
+        return slots
+
+    def is_full(self, project: Project) -> bool:
+        """Return whether as many requests of the project run, or are about to, as may at once."""
+        most, places = self.most(project), self._places.get(project.id) if self._places else None
+        return most is not None and self.in_flight(project.id) + (places.promised if places is not None else 0) >= most
+
+    def place(self, project: Project, key: str) -> Awaitable[bool]:
+        """Wait for a place of the project, which its keys get in turn; return whether there is one."""
+        slots, most = self.slots(project), self.most(project) or 0
+        places = self._places.get(project.id)
         if places is None:
-            places = self._places[project] = Places(most, partial(self.in_flight, project))
+            places = self._places[project.id] = Places(project.max_concurrent or 1, partial(self.in_flight, project.id))
         places.most = most
-        return places.wait(project, key)
+        place = places.wait(project.id, key)
+        return place if slots is None else slots.queue(place)
 
     def hand_over(self, project: str) -> None:
         """Give a free place of the project to the request whose turn it is."""
         if self._places and (places := self._places.get(project)) is not None:
+            if self._slots and (slots := self._slots.get(project)) is not None:
+                places.most = slots.most
             places.hand_over()
 
     def reserve(self, project: str, nusd: int, lease: Lease | None = None) -> Reservation:
@@ -130,6 +155,8 @@ class Ledger:
             lease.reserve(nusd)
             self.leases.spoken_for(lease)
         self._in_flight[project] = self._in_flight.get(project, 0) + 1
+        if self._slots and (slots := self._slots.get(project)) is not None:
+            slots.enter()
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
         return Reservation(project, self._day, nusd, lease)
@@ -138,6 +165,8 @@ class Ledger:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
         project = reservation.project
         self._in_flight[project] -= 1
+        if self._slots and (slots := self._slots.get(project)) is not None:
+            slots.leave()
         if self._places:
             self.hand_over(project)
         if reservation.nusd:
@@ -175,7 +204,7 @@ def admit(
     Raise TooManyAtOnce where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
     only reservations fill the budget, or StoreUnavailable while no record can be written, as `on_full_disk` says.
     """
-    if project.max_concurrent is not None and ledger.in_flight(project.id) >= project.max_concurrent:
+    if project.max_concurrent is not None and ledger.in_flight(project.id) >= (ledger.most(project) or 0):
         raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
     if on_full_disk == "refuse" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")

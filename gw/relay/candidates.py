@@ -5,7 +5,7 @@ Below attempts, responses and sessions: they are handed a `CandidatePlanner` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ import trio
 from gw.config.settings import CostTracking, Routing
 from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, ProviderError, UnknownProviderError
 from gw.net.http1 import Pool
+from gw.policy.bucket import Bucket
 from gw.policy.hedge import HedgeBudget
 from gw.policy.response_times import ResponseTimes
 from gw.providers.spec import Account, ProviderSpec, spec_of
@@ -22,7 +23,7 @@ from gw.relay import admission
 from gw.relay.accounting import Accounting
 from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import honoured, takes_own
-from gw.relay.leases import LeasedBucket
+from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
@@ -164,13 +165,21 @@ class CandidatePlanner:
         return ledger.leases.wait(lease, max(1, estimate_nusd))
 
     def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
-        """Return the wait for a call of a provider whose rate a fleet shares; None if there is one, or no such rate."""
+        """Return the wait for a call of a provider whose limits a fleet shares; None if there is one, or no such limit."""
         provider, project = candidates.catalog.provider(model.provider), candidates.project
-        if provider.requests_per_minute is None:
+        if provider.requests_per_minute is None and provider.max_concurrent is None:
             return None
         owner = project.id if provider.id in project.provider_keys else ""
-        bucket = self._limits.gate(provider, model, now, owner=owner).bucket
+        gate = self._limits.gate(provider, model, now, owner=owner)
+        bucket, slots = gate.bucket, gate.shared.slots
+        if slots is not None and (slot := slots.wait()) is not None:
+            return self._wait_for_call(slot, bucket)
         return bucket.leases.wait(bucket.lease, 1) if isinstance(bucket, LeasedBucket) else None
+
+    async def _wait_for_call(self, slot: Awaitable[None], bucket: Bucket | LeasedBucket | None) -> None:
+        await slot
+        if isinstance(bucket, LeasedBucket) and (call := bucket.leases.wait(bucket.lease, 1)) is not None:
+            await call
 
     def estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
         """Return the estimated cost in nano-USD, priced as the first candidate or by the stand-in, and note it in the meter."""
@@ -193,20 +202,25 @@ class CandidatePlanner:
     def place(self, candidates: Candidates, caller: Caller) -> Pending:
         """Return the wait of a request whose project, or whose only provider, has as many at once as it may; else None."""
         project = candidates.project
-        if (most := project.max_concurrent) is not None and self.accounting.ledger.is_full(project.id, most):
-            return self._wait_in_project(candidates, caller, most)
+        if project.max_concurrent is not None and self.accounting.ledger.is_full(project):
+            return self._wait_in_project(candidates, caller)
         gate = self._only_gate(candidates)
         return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full() else None
 
-    async def _wait_in_project(self, candidates: Candidates, caller: Caller, most: int) -> None:
-        project = candidates.project
-        if await self.accounting.ledger.place(project.id, most, caller.key_id or ""):
+    async def _wait_in_project(self, candidates: Candidates, caller: Caller) -> None:
+        project, ledger = candidates.project, self.accounting.ledger
+        if await _slot_there(ledger.slots(project)) and not ledger.is_full(project):
+            is_there = True
+        else:
+            is_there = await ledger.place(project, caller.key_id or "")
+        if is_there:
             gate = self._only_gate(candidates)
             if gate is not None and gate.is_full():
                 await self._wait_for_provider(gate, project, caller)
 
     async def _wait_for_provider(self, gate: Gate, project: Project, caller: Caller) -> None:
-        await gate.place(project.id, caller.key_id or "", project.weight)
+        if not (await _slot_there(gate.shared.slots) and not gate.is_full()):
+            await gate.place(project.id, caller.key_id or "", project.weight)
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
         """Return the gate of the only candidate, if its provider has a limit of calls at once."""
@@ -270,6 +284,14 @@ class CandidatePlanner:
     def _is_priced(self, model: Model, provider: Provider) -> bool:
         day = utc_day(self.accounting.clock.now())
         return price_of(self.accounting.book, model, provider, day, live=True) is not None
+
+
+async def _slot_there(slots: LeasedSlots | None) -> bool:
+    """Wait for the bank, if that may help. Return whether there was something to wait for."""
+    if slots is None or (wait := slots.wait()) is None:
+        return False
+    await wait
+    return True
 
 
 def offered(

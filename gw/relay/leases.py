@@ -16,14 +16,13 @@ import structlog
 import trio
 
 from gw.errors import BankUnreachable
-from gw.policy.bucket import Bucket
 from gw.policy.lease import HEARTBEAT_S, Lease
 from gw.types.bank import Bank, LeaseKind
 
 WAIT_S = 0.05
 """Longest wait of a request for the bank."""
 ALONE_S = 0.5  # between two attempts to reach the bank
-_REFRESH = 10  # heartbeats after which a lease that has not changed is spoken of, to learn what others have used
+_REFRESH_S = 10.0  # after which leases that have not changed are spoken of too, to learn what others have used
 
 _log = structlog.get_logger("gw.relay")
 
@@ -42,7 +41,7 @@ class Leases:
         self._leases: dict[str, Lease] = {}
         self._retired: set[Lease] = set()
         self._number = 0
-        self._beats = 0
+        self._refresh_at = -math.inf
         self._wake = trio.Event()
         self._answered = trio.Event()
 
@@ -64,6 +63,7 @@ class Leases:
         if lease is None:
             lease = self._leases[account] = Lease(account, kind, limit, trio.current_time(), used=used)
         lease.limit = limit
+        self._retired.discard(lease)
         return lease
 
     def retire(self, leases: Iterable[Lease]) -> None:
@@ -73,6 +73,11 @@ class Leases:
     def spoken_for(self, lease: Lease) -> None:
         """Have more leased where that is due; called when something was taken."""
         if not self._wake.is_set() and lease.due(trio.current_time()):
+            self._wake.set()
+
+    def schedule(self, lease: Lease) -> None:
+        """Exchange when `due_at` of a lease says; called when that may have become earlier: a slot became free, or a request waits."""
+        if not self._wake.is_set() and lease.due_at(trio.current_time()) < math.inf:
             self._wake.set()
 
     def wait(self, lease: Lease, need: int) -> Awaitable[None] | None:
@@ -94,37 +99,40 @@ class Leases:
         first = True
         while True:
             now = trio.current_time()
-            is_beat = now >= beat_at
-            if is_beat:
+            if await self._exchange(now, is_beat=now >= beat_at):
                 beat_at = now + HEARTBEAT_S
-                self._beats += 1
-            await self._exchange(all_leases=self.is_alone, is_beat=is_beat)
             if first:
                 first = False
                 task_status.started()
-            pause_s = ALONE_S if self.is_alone else math.inf
-            with trio.move_on_at(min(beat_at, trio.current_time() + pause_s)):
+            next_at = trio.current_time() + ALONE_S if self.is_alone else self._next_at()
+            with trio.move_on_at(min(beat_at, next_at)):
                 if self.is_alone:
                     await trio.sleep_forever()
                 await self._wake.wait()
 
+    def _next_at(self) -> float:
+        """Return when the first lease is due, if nothing else happens."""
+        now = trio.current_time()
+        return min((lease.due_at(now) for lease in self._leases.values()), default=math.inf)
+
     async def leave(self) -> None:
         """Give everything back; what was used stays counted. Never raises."""
         try:
-            await self._exchange(all_leases=True, is_beat=True)
+            self._refresh_at = -math.inf
+            await self._exchange(trio.current_time(), is_beat=True)
             await self._bank.leave(self.member, self._run)
         except BankUnreachable as error:
             _log.warning("fleet_not_left", why=error.message)
 
-    async def _exchange(self, *, all_leases: bool, is_beat: bool) -> None:
-        now, refresh = trio.current_time(), self._beats % _REFRESH == 0
+    async def _exchange(self, now: float, *, is_beat: bool) -> bool:
+        """Exchange what has changed, if it is time; return whether it was."""
         self._wake = trio.Event()
-        leases = [
-            lease for lease in self._leases.values()
-            if all_leases or (lease.due(now) if not is_beat else refresh or lease.changed(now))
-        ]  # fmt: skip
-        if not (leases or is_beat or self.is_alone):
-            return  # the request that woke this task has left, or another exchange has served it
+        if not (is_beat or self.is_alone or any(lease.due(now) for lease in self._leases.values())):
+            return False  # the request that woke this task has left, or another exchange has served it
+        refresh = self.is_alone or now >= self._refresh_at
+        if refresh:
+            self._refresh_at = now + _REFRESH_S
+        leases = [lease for lease in self._leases.values() if refresh or lease.changed(now)]
         asks = [lease.ask(now) for lease in leases]
         self._number += 1
         try:
@@ -147,6 +155,7 @@ class Leases:
                     self._drop_retired(now)
         answered, self._answered = self._answered, trio.Event()
         answered.set()
+        return True
 
     def _go_alone(self, why: str) -> None:
         if self.why_alone != why:
@@ -166,43 +175,3 @@ class Leases:
             self._retired.discard(lease)
             if self._leases.get(lease.account) is lease:
                 del self._leases[lease.account]
-
-
-class LeasedBucket:
-    """A rate that a fleet shares, in place of a `Bucket` of this process; alone, a bucket with its share."""
-
-    def __init__(self, leases: Leases, account: str, per_minute: int) -> None:
-        self.per_minute = per_minute
-        self.leases = leases
-        self.lease = leases.lease(account, "rate", per_minute)
-        self._alone: Bucket | None = None
-
-    def take(self, now: float) -> float:
-        """Take a call and return 0.0; without one, return the seconds until there may be one."""
-        lease = self.lease
-        if (since := self.leases.alone_since) is not None:
-            if self._alone is None:
-                share = max(1, self.per_minute // self.leases.members)
-                self._alone = Bucket(share, since, tokens=min(share, max(0, lease.room)))
-            wait_s = self._alone.take(now)
-            if not wait_s:
-                lease.settle(0, 1)  # so that the bank learns of it afterwards
-            return wait_s
-        self._alone = None
-        if lease.room < 1:
-            return max(WAIT_S, lease.empty_until - now)
-        lease.reserve(1)
-        lease.settle(1, 1)
-        self.leases.spoken_for(lease)
-        return 0.0
-
-    def remaining(self, now: float) -> int:
-        """Return how many calls are left in the whole fleet, as far as this process knows."""
-        return self.left(now)[0]
-
-    def left(self, now: float) -> tuple[int, float]:
-        """Return the calls left in the whole fleet, and the seconds until all of a minute are there again."""
-        if self._alone is not None:
-            return self._alone.left(now)
-        left = min(self.per_minute, max(0, self.lease.room) + max(0, self.lease.free or 0))
-        return left, (self.per_minute - left) * 60 / self.per_minute

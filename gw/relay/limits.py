@@ -31,7 +31,8 @@ from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
 from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Model, Provider
-from gw.relay.leases import LeasedBucket, Leases
+from gw.relay.leased_limits import LeasedBucket, LeasedSlots
+from gw.relay.leases import Leases
 from gw.relay.places import Places
 
 _LONGEST_RETRY_AFTER_S = 120.0
@@ -52,7 +53,9 @@ class ProviderGate:
         self.in_flight = 0
         self.places: Places | None = None  # for requests that have no other candidate, once one had to wait
         self.bucket: Bucket | LeasedBucket | None = None
+        self.slots: LeasedSlots | None = None
         self.begin_bucket(provider.requests_per_minute, now)
+        self.begin_slots(provider.max_concurrent)
         self.models: dict[str, Gate] = {}
         self.reset_health(breaker)
 
@@ -65,12 +68,38 @@ class ProviderGate:
 
     def begin_bucket(self, per_minute: int | None, now: float) -> None:
         """Begin to count calls, in a bucket of this process or in one that the fleet shares."""
+        if isinstance(self.bucket, LeasedBucket):
+            self.bucket.end()
         if not per_minute:
             self.bucket = None
         elif self._leases is None:
             self.bucket = Bucket(per_minute, now)
         else:
             self.bucket = LeasedBucket(self._leases, f"rate:{self._name}", per_minute)
+
+    def begin_slots(self, most: int | None) -> None:
+        """Begin to share the calls at once with the fleet, if there is one; those in flight are counted."""
+        if most is None:
+            if self.slots is not None:
+                self.slots.end()
+            self.slots = None
+        elif self._leases is not None:
+            self.slots = LeasedSlots(self._leases, f"slots:provider:{self._name}", most, lambda: self.in_flight, self.hand_over)
+
+    def end(self) -> None:
+        """Stop sharing limits with the fleet: the provider was deleted."""
+        if self.slots is not None:
+            self.slots.end()
+        if isinstance(self.bucket, LeasedBucket):
+            self.bucket.end()
+        self.slots = self.bucket = None
+
+    def hand_over(self) -> None:
+        """Give a free place to the request whose turn it is."""
+        if (places := self.places) is not None:
+            if self.slots is not None:
+                places.most = self.slots.most
+            places.hand_over()
 
     def of_model(self, key: str) -> Gate:
         gate = self.models.get(key)
@@ -119,7 +148,11 @@ class Gate:
     def is_full(self) -> bool:
         """Return whether as many calls of the provider run, or are about to, as may at once."""
         most, places = self.shared.provider.max_concurrent, self.shared.places
-        return most is not None and self.shared.in_flight + (places.promised if places is not None else 0) >= most
+        if most is None:
+            return False
+        if self.shared.slots is not None:
+            most = self.shared.slots.most
+        return self.shared.in_flight + (places.promised if places is not None else 0) >= most
 
     def place(self, project: str, key: str, weight: int) -> Awaitable[bool]:
         """Wait for a place at the provider, which has a limit; return whether there is one."""
@@ -127,13 +160,13 @@ class Gate:
         most = shared.provider.max_concurrent or 1
         if shared.places is None:
             shared.places = Places(most, lambda: shared.in_flight)
-        shared.places.most = most
-        return shared.places.wait(project, key, weight)
+        shared.places.most = most if shared.slots is None else shared.slots.most
+        place = shared.places.wait(project, key, weight)
+        return place if shared.slots is None else shared.slots.queue(place)
 
     def hand_over(self) -> None:
         """Give a free place of the provider to the request whose turn it is."""
-        if self.shared.places is not None:
-            self.shared.places.hand_over()
+        self.shared.hand_over()
 
     def enter(self, now: float) -> None:
         """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over."""
@@ -154,13 +187,17 @@ class Gate:
             detail = f"requests_per_minute {provider.requests_per_minute} used up"
             raise RateLimitError(provider=provider.id, limit_source="configured", retry_after_s=wait, detail=detail)
         shared.in_flight += 1
+        if shared.slots is not None:
+            shared.slots.enter()
 
     def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
         """Release the place. `answered`: content came. A call without content or error was cancelled."""
         own, shared = self.breaker, self.shared.breaker
         self.shared.in_flight -= 1
+        if self.shared.slots is not None:
+            self.shared.slots.leave()
         if self.shared.places is not None:
-            self.shared.places.hand_over()
+            self.shared.hand_over()
         if isinstance(error, RateLimitError) and error.retry_after_s:
             self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
         if (error is None and not answered) or isinstance(error, _SAYS_NOTHING_OF_HEALTH):
@@ -227,6 +264,8 @@ class ProviderLimits:
             old = gate.provider
             if old.requests_per_minute != provider.requests_per_minute:
                 gate.begin_bucket(provider.requests_per_minute, now)
+            if old.max_concurrent != provider.max_concurrent:
+                gate.begin_slots(provider.max_concurrent)
             if (old.type, old.base_url, old.api_key) != (provider.type, provider.base_url, provider.api_key):
                 gate.reset_health(self._breaker)
             gate.provider = provider
@@ -234,7 +273,8 @@ class ProviderLimits:
 
     def keep(self, providers: Collection[str], models: Collection[str]) -> None:
         """Drop the gates of all but these providers and models; calls in flight keep theirs until they end."""
-        self._gates = {name: gate for name, gate in self._gates.items() if gate.provider.id in providers}
+        for name in [name for name, gate in self._gates.items() if gate.provider.id not in providers]:
+            self._gates.pop(name).end()
         for gate in self._gates.values():
             gate.models = {key: of_model for key, of_model in gate.models.items() if key in models}
 

@@ -39,9 +39,12 @@ class LeaseGrant(msgspec.Struct, frozen=True, array_like=True):
     used: int
     """Used by all members."""
     wait_s: float = 0.0
-    """For a rate without a free call: seconds until there is one."""
+    """For a rate: seconds until the first of the granted calls may be made, the others one after another at the rate; or, where none
+    was granted, until it is worth asking again."""
     scarce: bool = False
     """The free part of a budget may be used up within moments: whoever leases more than it needs keeps it from others."""
+    share: int | None = None
+    """Most slots that this member should have, while another one has less than its even share and waits. None: keep all."""
 
 
 class Exchange(msgspec.Struct, frozen=True, array_like=True):

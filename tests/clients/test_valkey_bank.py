@@ -64,13 +64,24 @@ async def test_a_rate_refills_by_the_clock_of_the_server(address):
     async with open_bank(address, "rate") as bank:
         ask = Ask("r", "rate", 600, 0, 0, 600, 600, 1)
         [grant] = (await bank.exchange("m", "1", 1, [ask])).grants
-        assert (grant.granted, grant.free) == (600, 0)
-        assert 0 < grant.wait_s <= 0.1
-        began, number, free = time.monotonic(), 1, 0
+        assert (grant.granted, grant.free, grant.wait_s) == (600, 0, 0.0)
+        await bank.exchange("m", "1", 2, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])
+        began, number, free = time.monotonic(), 2, 0
         while free < 5:  # ten a second
             number += 1
             free = (await bank.exchange("m", "1", number, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])).grants[0].free
         assert 0.4 < time.monotonic() - began < 1
+
+
+async def test_a_rate_that_is_used_up_grants_coming_calls_in_turn(address):
+    async with open_bank(address, "coming") as bank:
+        await bank.exchange("a", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)])
+        await bank.exchange("a", "1", 2, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])
+        answers = [(await bank.exchange(name, "1", 3, [Ask("r", "rate", 600, 0, 0, 20, 1, 1)])).grants[0] for name in "bcde"]
+        assert [grant.granted for grant in answers] == [5, 4, 3, 0]
+        assert 0 < answers[0].wait_s <= 0.1
+        assert 0.4 < answers[1].wait_s <= 0.6
+        assert answers[3].wait_s < 0.4  # until asking is worth it
 
 
 async def test_a_bank_that_has_lost_its_memory_grants_no_budget_at_first(address):

@@ -41,9 +41,11 @@ def server(tmp_path):
 
 
 @asynccontextmanager
-async def fleet(folder, server, *, count=4, now=NOON, more="projects: {default: {daily_budget: 1, budget_action: block}}"):
+async def fleet(folder, server, *, count=4, now=NOON, more="projects: {default: {daily_budget: 1, budget_action: block}}", before=None):
+    """`before`: wraps the vendor's application."""
     async with trio.open_nursery() as nursery, AsyncExitStack() as opened:
-        openai = await nursery.start(partial(serve_asgi, FakeOpenAI(api_key="k", models=("first",))))
+        vendor = FakeOpenAI(api_key="k", models=("first",))
+        openai = await nursery.start(partial(serve_asgi, before(vendor) if before else vendor))
         members = []
         for n in range(count):
             (folder / str(n)).mkdir(exist_ok=True)
@@ -114,6 +116,51 @@ async def test_a_rate_is_shared(tmp_path, server):
         took_s = time.monotonic() - began
         assert 59 <= statuses.count(200) <= 60 + took_s + 1
         assert statuses.count(429) == 100 - statuses.count(200)
+
+
+class SlowVendor:
+    """Takes HOLD_S for each call, and counts how many it has at once."""
+
+    HOLD_S = 0.2
+
+    def __init__(self):
+        self.running = self.most = 0
+
+    def __call__(self, app):
+        async def slow(scope, receive, send):
+            self.running += 1
+            self.most = max(self.most, self.running)
+            try:
+                await trio.sleep(self.HOLD_S)
+                await app(scope, receive, send)
+            finally:
+                self.running -= 1
+
+        return slow
+
+
+@pytest.mark.parametrize(
+    "limit", ["projects: {default: {max_concurrent: 6}}", "rate_limiting: {openai: {max_concurrent: 6}}"], ids=["project", "provider"]
+)
+async def test_requests_at_once_are_shared(tmp_path, server, limit):
+    vendor = SlowVendor()
+    async with fleet(tmp_path, server, more=limit, before=vendor) as members:
+        statuses: list[int] = []
+
+        async def call(member):
+            statuses.append((await member.ask("POST", "/v1/chat/completions", CHAT)).status)
+
+        async with trio.open_nursery() as nursery:
+            for member in members:
+                for _ in range(6):
+                    nursery.start_soon(call, member)
+        assert vendor.most == 6
+        assert set(statuses) <= {200, 429}
+        assert statuses.count(200) >= 18  # those that waited a second for a place, and got none, are refused
+        await wait_until(lambda: all(not m.gateway.leases.lease(account, "slots", 6).reserved for m in members for account in ACCOUNTS))
+
+
+ACCOUNTS = ("slots:project:default", "slots:provider:openai")
 
 
 async def test_a_gateway_that_is_restarted_frees_what_it_had_leased(tmp_path, server):

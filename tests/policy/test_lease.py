@@ -52,7 +52,7 @@ def test_a_dead_member_keeps_its_budget_and_gives_back_slots_and_calls():
     asks = [Ask("b", "budget", 100, 0, 0, 40, 40, 40), Ask("s", "slots", 10, 0, 0, 4, 4, 4), Ask("r", "rate", 60, 0, 0, 30, 30, 30)]
     bank.exchange("dead", "1", 1, asks, 0.0)
     nothing = [Ask("b", "budget", 100, 0, 0, 0, 0, 0), Ask("s", "slots", 10, 0, 0, 0, 0, 0), Ask("r", "rate", 60, 0, 0, 0, 0, 0)]
-    assert [grant.free for grant in bank.exchange("m", "1", 1, nothing, 9.0).grants] == [60, 6, 39]
+    assert [grant.free for grant in bank.exchange("m", "1", 1, nothing, 9.0).grants] == [60, 6, 30]
     later = bank.exchange("m", "1", 2, nothing, 11.0)
     assert ([grant.free for grant in later.grants], later.members) == ([60, 10, 60], 1)
 
@@ -74,8 +74,88 @@ def test_a_bank_that_has_just_begun_grants_no_budget_until_all_have_said_what_th
 def test_a_rate_refills_and_says_when_the_next_call_is_free():
     bank = LeaseAccounts(0.0)
     grant = bank.exchange("m", "1", 1, [ask("rate", 60, want=60, need=60, least=1)], 0.0).grants[0]
-    assert (grant.granted, grant.free, grant.wait_s) == (60, 0, 1.0)
-    assert bank.exchange("m", "1", 2, [ask("rate", 60, used=60)], 2.5).grants[0].free == 2
+    assert (grant.granted, grant.free, grant.wait_s) == (60, 0, 0.0)
+    assert bank.exchange("m", "1", 2, [ask("rate", 60, used=60)], 0.0).grants[0].wait_s == 0.0  # asks for nothing
+    assert bank.exchange("m", "1", 3, [ask("rate", 60, used=60)], 2.5).grants[0].free == 2
+
+
+class Member:
+    """One process and its exchanges, without a network."""
+
+    def __init__(self, bank, name, kind, limit):
+        self.bank, self.name, self.number = bank, name, 0
+        self.lease = Lease("a", kind, limit, 0.0)
+
+    def exchange(self, now):
+        self.number += 1
+        said = self.lease.ask(now)
+        answer = self.bank.exchange(self.name, "1", self.number, [said], now)
+        self.lease.take(said, answer.grants[0], answer.members, now)
+
+
+def test_a_rate_that_is_used_up_is_shared_by_few_exchanges_and_stays_exact():
+    bank = LeaseAccounts(0.0)
+    members = [Member(bank, name, "rate", 600) for name in "abcd"]
+    taken = {member.name: [] for member in members}
+    for step in range(24_000):  # 120 s: each member has a request every 20 ms, five times what the rate allows
+        now, member = step / 200, members[step % 4]
+        if member.lease.must_wait(1, now):
+            member.lease.require(1)
+        if member.lease.due(now):
+            member.exchange(now)
+        member.lease.mature(now)
+        if member.lease.room > 0:
+            member.lease.reserve(1)
+            member.lease.settle(1, 1)
+            taken[member.name].append(now)
+    times = sorted(now for of_one in taken.values() for now in of_one)
+    assert sum(now < 60 for now in times) <= 1_200
+    assert sum(60 <= now < 120 for now in times) == pytest.approx(600, rel=0.02)
+    assert max(sum(at <= now < at + 60 for now in times) for at in range(60)) <= 1_200
+    assert sum(member.number for member in members) / 4 / 120 < 2
+    late = [sum(now >= 60 for now in of_one) for of_one in taken.values()]
+    assert max(late) <= 1.2 * min(late)
+
+
+def test_tokens_and_open_calls_together_are_at_most_the_limit():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("m", "1", 1, [ask("rate", 60, want=50, need=50, least=1)], 0.0)
+    assert bank.exchange("m", "1", 2, [ask("rate", 60, open_=50)], 60.0).grants[0].free == 10
+
+
+def test_slots_that_others_wait_for_are_shared_evenly():
+    bank = LeaseAccounts(0.0)
+    members = [Member(bank, name, "slots", 6) for name in "abc"]
+    for member in members:
+        member.lease.waiting = 6
+    first, *others = members
+    for member in members:
+        member.exchange(0.0)
+    assert [member.lease.ceiling for member in members] == [6, 0, 0]
+    first.lease.reserve(6)
+    first.lease.settle(1, 0)
+    first.exchange(0.3)
+    first.lease.settle(4, 0)
+    first.exchange(0.6)
+    for member in others:
+        member.exchange(0.7)
+    assert [member.lease.ceiling for member in members] == [2, 2, 2]
+    assert first.lease.room == 1
+
+
+def test_a_slot_that_more_members_want_than_there_are_slots_passes_on():
+    bank = LeaseAccounts(0.0)
+    first, second = members = [Member(bank, name, "slots", 1) for name in "ab"]
+    for member in members:
+        member.lease.waiting = 1
+        member.exchange(0.0)
+    first.lease.reserve(1)
+    first.exchange(0.3)
+    first.lease.settle(1, 0)
+    assert first.lease.room == 0  # although a request waits here
+    first.exchange(0.6)
+    second.exchange(0.7)
+    assert second.lease.room == 1
 
 
 def test_a_lease_asks_at_half_and_gives_back_what_it_does_not_use():

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import trio
 
+from gw.config.settings import BreakerSettings
 from gw.errors import BankUnreachable
 from gw.policy.lease_account import LeaseAccounts
-from gw.relay.leases import LeasedBucket, Leases
+from gw.registry.catalog import Model, Provider
+from gw.relay.leased_limits import LeasedBucket, LeasedSlots
+from gw.relay.leases import Leases
+from gw.relay.limits import ProviderLimits
 
 
 class PolicyBank:
@@ -94,10 +98,10 @@ async def test_a_retired_lease_goes_once_its_last_request_has_ended(bank, nurser
     lease.reserve(100)
     leases.retire([lease])
     await trio.sleep(20)
-    assert leases.lease("budget:1:p", "budget", 1_000) is lease
+    assert lease.account in leases._leases
     lease.settle(100, 70)
     await trio.sleep(20)
-    assert leases.lease("budget:1:p", "budget", 1_000) is not lease
+    assert lease.account not in leases._leases
     assert (account(bank, "budget:1:p").used, account(bank, "budget:1:p").open) == (70, 0)
     nursery.cancel_scope.cancel()
 
@@ -110,4 +114,99 @@ async def test_a_request_that_left_costs_no_exchange(bank, nursery):
     leases._wake.set()
     await trio.sleep(0.1)
     assert bank.exchanges == before
+    nursery.cancel_scope.cancel()
+
+
+class Calls:
+    """Calls at once of one gateway, as a gate of a provider counts them."""
+
+    def __init__(self, leases, limit):
+        self.running = 0
+        self._granted = trio.Event()
+        self.slots = LeasedSlots(leases, "slots:p", limit, lambda: self.running, lambda: self._granted.set())
+
+    async def place(self):
+        with trio.move_on_after(5):
+            await self._granted.wait()
+        return self._granted.is_set()
+
+    async def begin(self):
+        """Return whether a call may run, after a short wait."""
+        if (wait := self.slots.wait()) is not None:
+            await wait
+        if self.running >= self.slots.most:
+            return False
+        self.running += 1
+        self.slots.enter()
+        return True
+
+    def end(self):
+        self.running -= 1
+        self.slots.leave()
+
+
+@pytest.fixture
+async def two(bank, nursery):
+    members = [Leases(bank, name) for name in "ab"]
+    for leases in members:
+        await nursery.start(leases.run)
+    await trio.sleep(1.5)
+    yield [Calls(leases, 6) for leases in members]
+    nursery.cancel_scope.cancel()
+
+
+async def test_calls_at_once_are_shared(two):
+    first, second = two
+    began = [await calls.begin() for _ in range(5) for calls in two]
+    assert sum(began) == 6
+    assert (first.running, second.running) == (3, 3)
+
+
+async def test_a_call_that_ends_makes_room_at_the_other_gateway_for_one_that_waits(two):
+    first, second = two
+    while await first.begin():
+        pass
+    assert (first.running, await second.begin()) == (6, False)
+    first.end()
+
+    before = trio.current_time()
+    assert await second.slots.queue(second.place())
+    assert trio.current_time() - before < 0.8
+    assert await second.begin()
+
+
+async def test_alone_each_gateway_keeps_what_it_runs_or_has_its_share(two, bank):
+    first, second = two
+    while await first.begin():
+        pass
+    bank.away = True
+    await trio.sleep(2)
+    assert (first.slots.most, second.slots.most) == (6, 3)
+
+
+async def test_a_limit_that_is_taken_away_returns_its_slots(two, bank):
+    first, _ = two
+    while await first.begin():
+        pass
+    first.slots.end()
+    await trio.sleep(15)
+    assert account(bank, "slots:p").open == 0
+    assert "slots:p" not in first.slots.leases._leases
+
+
+async def test_a_provider_that_is_deleted_gives_back_what_it_had_leased(bank, nursery):
+    leases = Leases(bank, "a")
+    await nursery.start(leases.run)
+    limits = ProviderLimits(BreakerSettings(), leases)
+    provider = Provider(id="p", type="openai", location="cloud", requests_per_minute=60, max_concurrent=6)
+    gate = limits.gate(provider, Model(id="p/m", modality="llm", provider="p", name="m"), trio.current_time())
+    for lease in (gate.shared.slots.lease, gate.bucket.lease):
+        await leases.wait(lease, 1)
+    gate.enter(trio.current_time())
+    assert account(bank, "slots:provider:p").open == 1
+    gate.leave(trio.current_time(), None, answered=True)
+    limits.keep((), ())
+    await trio.sleep(15)
+    assert (account(bank, "slots:provider:p").open, account(bank, "rate:p").open) == (0, 0)
+    assert leases._leases == {}
     nursery.cancel_scope.cancel()
