@@ -30,6 +30,7 @@ from gw.relay.accounting import Accounting
 from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
+from gw.relay.fleet_notices import FleetNotices
 from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
@@ -166,8 +167,10 @@ async def open_gateway(
         store = await opened.enter_async_context(
             _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only, spares=spares)
         )
-        leases = None if read_only or not settings.fleet.valkey else await opened.enter_async_context(_fleet(settings))
-        limits, metrics = ProviderLimits(settings.routing.breaker, leases), Metrics()
+        leases, notices = None, None
+        if settings.fleet.valkey and not read_only:
+            leases, notices = await opened.enter_async_context(_fleet(settings))
+        limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
@@ -193,6 +196,8 @@ async def open_gateway(
                         nursery.start_soon(captures.run)
                     if leases is not None:
                         await nursery.start(leases.run)
+                    if notices is not None:
+                        nursery.start_soon(notices.run, limits.heed)
                     gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
                         captures=captures, relay=relay, leases=leases, ledger=ledger, limits=limits, metrics=metrics, book=book,
@@ -209,7 +214,7 @@ async def open_gateway(
 
 
 @asynccontextmanager
-async def _fleet(settings: Settings) -> AsyncIterator[Leases]:
+async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices]]:
     """Connect to the bank of the fleet. Raise ConfigError naming the setting: without it, no limit would hold from the start."""
     from gw.fleet.valkey_bank import open_bank  # one gateway alone imports nothing of it
 
@@ -220,7 +225,8 @@ async def _fleet(settings: Settings) -> AsyncIterator[Leases]:
             bank = await opened.enter_async_context(open_bank(BankAddress.parse(fleet.valkey.reveal()), fleet.name))
         except BankUnreachable as error:
             raise fleet_error(settings, error.message) from None
-        yield Leases(bank, fleet.instance or socket.gethostname())
+        member = fleet.instance or socket.gethostname()
+        yield Leases(bank, member), FleetNotices(bank, member)
 
 
 async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:

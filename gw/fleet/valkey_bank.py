@@ -6,16 +6,19 @@ connects again by itself. `glide` is imported here only, when a fleet is configu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import structlog
 import trio
 
 from gw.errors import BankUnreachable
 from gw.fleet.valkey_script import EXCHANGE, JOIN, LEAVE, STATUS
 from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant
 from gw.types.bank_address import BankAddress
+from gw.types.notices import GateNotice
 
 if TYPE_CHECKING:
     from glide import GlideClient, GlideClusterClient, Script
@@ -25,6 +28,8 @@ CONNECT_S = 3.0
 SETTLE_S = 2.5
 """A bank that is younger grants no budget: after a loss of its memory, each member says within a heartbeat what it has used."""
 _OLDEST = 7
+
+_log = structlog.get_logger("gw.fleet")
 
 
 class ValkeyBank:
@@ -40,6 +45,7 @@ class ValkeyBank:
         self._keys: list[str | bytes] = [self._prefix + name for name in ("seen", "runs", "born", "accounts")]
         self._exchange, self._leave, self._status = Script(EXCHANGE), Script(LEAVE), Script(STATUS)
         self._join = Script(JOIN)
+        self._channel = channel_of(fleet)
 
     async def join(self, member: str) -> str:
         name = await self._run(self._join, [self._prefix + "joins", self._prefix + "runs"], [member])
@@ -65,14 +71,44 @@ class ValkeyBank:
         cut = len(self._prefix) + len("account:")
         return members, [[account[cut:], *rest] for account, *rest in accounts]
 
-    async def _run(self, script: Script, keys: list[str | bytes], arguments: Sequence[str]) -> Any:
+    async def publish(self, notice: GateNotice) -> None:
+        with _calls(self._address):
+            await self._client.publish(msgspec.json.encode(notice).decode(), self._channel)
+
+    async def receive(self) -> GateNotice:
+        """Wait for the next notice; what cannot be read as one is skipped. Raise BankUnreachable."""
         from glide import GlideError
 
-        try:
-            with trio.fail_after(CALL_S):
-                return await self._client.invoke_script(script, keys=keys, args=list(arguments))
-        except (GlideError, trio.TooSlowError) as error:
-            raise BankUnreachable(address=str(self._address), why=_why(error)) from error
+        while True:
+            try:
+                message = await self._client.get_pubsub_message()
+            except GlideError as error:
+                raise BankUnreachable(address=str(self._address), why=_why(error)) from error
+            try:
+                return msgspec.json.decode(message.message, type=GateNotice)
+            except msgspec.DecodeError as error:
+                _log.warning("fleet_notice_unreadable", why=str(error))
+
+    async def _run(self, script: Script, keys: list[str | bytes], arguments: Sequence[str]) -> Any:
+        with _calls(self._address):
+            return await self._client.invoke_script(script, keys=keys, args=list(arguments))
+
+
+@contextmanager
+def _calls(address: BankAddress) -> Iterator[None]:
+    """End what is inside within CALL_S. Raise BankUnreachable in place of the client's errors."""
+    from glide import GlideError
+
+    try:
+        with trio.fail_after(CALL_S):
+            yield
+    except (GlideError, trio.TooSlowError) as error:
+        raise BankUnreachable(address=str(address), why=_why(error)) from error
+
+
+def channel_of(fleet: str) -> str:
+    """Return the name of the channel on which the gateways of a fleet publish notices."""
+    return f"gw:{{{fleet}}}:notices"
 
 
 def _grant(granted: int, free: bytes, used: bytes, wait_s: bytes, scarce: int, share: int) -> LeaseGrant:
@@ -96,7 +132,7 @@ async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTL
 
     try:
         with trio.fail_after(2 * CONNECT_S):
-            client = await _connect(address)
+            client = await _connect(address, channel_of(fleet))
     except (GlideError, trio.TooSlowError) as error:
         why = f"no connection within {2 * CONNECT_S:g} s" if isinstance(error, trio.TooSlowError) else _why(error)
         raise BankUnreachable(address=str(address), why=why) from error
@@ -107,8 +143,8 @@ async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTL
             await client.close()
 
 
-async def _connect(address: BankAddress) -> GlideClient | GlideClusterClient:
-    """Connect to a server, or to the cluster that it belongs to."""
+async def _connect(address: BankAddress, channel: str) -> GlideClient | GlideClusterClient:
+    """Connect to a server, or to the cluster that it belongs to, and listen on a channel."""
     from glide import GlideClient, GlideClusterClient, InfoSection, Logger, LogLevel
     from glide_shared.config import (
         AdvancedGlideClientConfiguration,
@@ -128,6 +164,7 @@ async def _connect(address: BankAddress) -> GlideClient | GlideClusterClient:
         GlideClientConfiguration(
             nodes, use_tls=address.tls, credentials=credentials, request_timeout=milliseconds, database_id=address.database,
             client_name="gw", advanced_config=AdvancedGlideClientConfiguration(connection_timeout=connect_ms),
+            pubsub_subscriptions=_listening_to(GlideClientConfiguration, channel),
         )
     )  # fmt: skip
     serves = False
@@ -147,8 +184,13 @@ async def _connect(address: BankAddress) -> GlideClient | GlideClusterClient:
         GlideClusterClientConfiguration(
             nodes, use_tls=address.tls, credentials=credentials, request_timeout=milliseconds, client_name="gw",
             advanced_config=AdvancedGlideClusterClientConfiguration(connection_timeout=connect_ms),
+            pubsub_subscriptions=_listening_to(GlideClusterClientConfiguration, channel),
         )
     )  # fmt: skip
+
+
+def _listening_to(configuration: Any, channel: str) -> Any:
+    return configuration.PubSubSubscriptions({configuration.PubSubChannelModes.Exact: {channel}}, callback=None, context=None)
 
 
 def _facts(info: bytes) -> dict[str, str]:

@@ -3,6 +3,7 @@
     closed ── `failures` in a row ──> open ── after open_s ──> half open ── trial succeeds ──> closed
                                        ^                          │
                                        └────── trial fails ───────┘
+    closed ── `suspect`: another gateway's opened ──> half open
 
 Every `allow` that returns true is followed by exactly one of `success`, `failure` or `abandoned`. A call may have begun
 before the breaker opened and report after: while it is open, such late reports change nothing. During a trial they
@@ -44,13 +45,21 @@ class Breaker:
         if self._opened_at is None or self._trial:
             self._failures, self._opened_at, self._trial = 0, None, False
 
-    def failure(self, now: float) -> None:
+    def failure(self, now: float) -> bool:
+        """Note a failed call; return whether it opened the breaker, which was closed."""
         if self._opened_at is None:
             self._failures += 1
             if self._failures >= self._limit:
                 self._opened_at = now
+                return True
         elif self._trial:
             self._opened_at, self._trial = now, False
+        return False
+
+    def suspect(self, now: float) -> None:
+        """Let one trial call decide, since the breaker of another gateway has opened; a breaker that is open stays so."""
+        if self._opened_at is None:
+            self._failures, self._opened_at = self._limit, now - self._open_s
 
     def abandoned(self) -> None:
         """Note a call that ended without a result (its caller left): the place of a trial is free again."""

@@ -11,7 +11,8 @@ candidate; only a request without another one waits, and only for a place.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeAlias
 
 from gw.config.settings import BreakerSettings
 from gw.errors import (
@@ -34,9 +35,14 @@ from gw.registry.catalog import Model, Provider
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.leases import Leases
 from gw.relay.places import Places
+from gw.types.notices import GateNotice
 
+Announce: TypeAlias = Callable[[str, str, float], None]
+"""Tells the other gateways of a fleet: name of a gate, model ("" = all), and Retry-After in seconds or 0 for an open breaker."""
 _LONGEST_RETRY_AFTER_S = 120.0
 """Upper bound on a vendor's Retry-After: an absurd one must not switch a model off for a day."""
+_SAME_S = 1.0
+"""A Retry-After that ends about when the last one does is no news to other gateways."""
 _MOST_MODELS = 1_000  # of a provider: callers may name models that are not listed
 _SAYS_NOTHING_OF_HEALTH = (EmptyAnswer, StaleConnection, PluginMissing, OutOfDescriptors)
 
@@ -45,10 +51,12 @@ class ProviderGate:
     """Limits and health that all models of a provider share."""
 
     def __init__(
-        self, provider: Provider, breaker: BreakerSettings, now: float, *, name: str = "", leases: Leases | None = None
-    ) -> None:
+        self, provider: Provider, breaker: BreakerSettings, now: float, *, name: str = "", leases: Leases | None = None,
+        announce: Announce | None = None,
+    ) -> None:  # fmt: skip
         self.provider = provider
         self._name = name
+        self._announce = announce
         self._leases = leases
         self.in_flight = 0
         self.places: Places | None = None  # for requests that have no other candidate, once one had to wait
@@ -106,8 +114,13 @@ class ProviderGate:
         if gate is None:
             if len(self.models) >= _MOST_MODELS:
                 del self.models[next(iter(self.models))]  # the oldest; calls in flight keep theirs until they end
-            gate = self.models[key] = Gate(self, self._breaker_settings)
+            gate = self.models[key] = Gate(self, key, self._breaker_settings)
         return gate
+
+    def announce(self, model: str, retry_after_s: float = 0.0) -> None:
+        """Tell the other gateways of a fleet what was learnt about the vendor. `model`: "" = all of them."""
+        if self._announce is not None:
+            self._announce(self._name, model, retry_after_s)
 
     def view(self, now: float) -> GateView:
         remaining, reset_s = self.bucket.left(now) if self.bucket else (None, None)
@@ -129,8 +142,9 @@ class ProviderGate:
 class Gate:
     """Limits and health of one candidate. `enter` before a call, `leave` after it."""
 
-    def __init__(self, shared: ProviderGate, breaker: BreakerSettings) -> None:
+    def __init__(self, shared: ProviderGate, key: str, breaker: BreakerSettings) -> None:
         self.shared = shared
+        self._key = key
         self.reset_health(breaker)
 
     def reset_health(self, breaker: BreakerSettings) -> None:
@@ -198,8 +212,8 @@ class Gate:
             self.shared.slots.leave()
         if self.shared.places is not None:
             self.shared.hand_over()
-        if isinstance(error, RateLimitError) and error.retry_after_s:
-            self._closed_until = now + min(error.retry_after_s, _LONGEST_RETRY_AFTER_S)
+        if isinstance(error, RateLimitError) and error.retry_after_s and self.close_for(error.retry_after_s, now):
+            self.shared.announce(self._key, error.retry_after_s)
         if (error is None and not answered) or isinstance(error, _SAYS_NOTHING_OF_HEALTH):
             own.abandoned()
             shared.abandoned()
@@ -208,10 +222,17 @@ class Gate:
             shared.success()
         elif _closes_provider(error):
             own.abandoned()
-            shared.failure(now)
+            if shared.failure(now):
+                self.shared.announce("")
         else:
-            own.failure(now)
+            if own.failure(now):
+                self.shared.announce(self._key)
             shared.success()
+
+    def close_for(self, retry_after_s: float, now: float) -> bool:
+        """Make no calls for so long, as the vendor wants; return whether that changes more than _SAME_S."""
+        before, self._closed_until = self._closed_until, now + min(retry_after_s, _LONGEST_RETRY_AFTER_S)
+        return self._closed_until > max(now, before) + _SAME_S
 
     def withdraw_failure(self) -> None:
         """Note that the candidate did not fail the last time."""
@@ -241,10 +262,11 @@ class ProviderLimits:
     address new breakers, since the vendor's answers were about the old account.
     """
 
-    def __init__(self, breaker: BreakerSettings, leases: Leases | None = None) -> None:
-        """`leases`: of rates that a fleet shares."""
+    def __init__(self, breaker: BreakerSettings, leases: Leases | None = None, announce: Announce | None = None) -> None:
+        """`leases`: of rates and calls at once that a fleet shares; `announce` tells the others what was learnt about a vendor."""
         self._breaker = breaker
         self._leases = leases
+        self._announce = announce
         self._gates: dict[str, ProviderGate] = {}
 
     def configure(self, breaker: BreakerSettings) -> None:
@@ -259,7 +281,9 @@ class ProviderLimits:
         name = gate_name(provider.id, owner)
         gate = self._gates.get(name)
         if gate is None:
-            gate = self._gates[name] = ProviderGate(provider, self._breaker, now, name=name, leases=self._leases)
+            gate = self._gates[name] = ProviderGate(
+                provider, self._breaker, now, name=name, leases=self._leases, announce=self._announce
+            )
         elif gate.provider is not provider:
             old = gate.provider
             if old.requests_per_minute != provider.requests_per_minute:
@@ -277,6 +301,21 @@ class ProviderLimits:
             self._gates.pop(name).end()
         for gate in self._gates.values():
             gate.models = {key: of_model for key, of_model in gate.models.items() if key in models}
+
+    def heed(self, notice: GateNotice, now: float) -> None:
+        """Take over what another gateway has learnt: leave a vendor alone, or let one trial call decide on a breaker."""
+        shared = self._gates.get(notice.gate)
+        if shared is None:
+            return  # not called here yet
+        model = shared.models.get(notice.model)
+        if not notice.model:
+            shared.breaker.suspect(now)
+        elif model is None:
+            return
+        elif notice.retry_after_s:
+            model.close_for(notice.retry_after_s, now)
+        else:
+            model.breaker.suspect(now)
 
     def view(self, now: float) -> Mapping[str, GateView]:
         return {name: gate.view(now) for name, gate in self._gates.items()}

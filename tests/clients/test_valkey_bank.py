@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 
 import pytest
 import trio
@@ -13,6 +14,7 @@ from gw.fleet.valkey_bank import CALL_S, open_bank
 from gw.policy.lease_account import LeaseAccounts
 from gw.types.bank import Ask
 from gw.types.bank_address import BankAddress
+from gw.types.notices import GateNotice
 from tests.fakes.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.clients
@@ -144,3 +146,31 @@ async def test_nobody_there_is_one_clear_error(tmp_path):
     with pytest.raises(BankUnreachable, match=f"127.0.0.1:{running.port} cannot be used"):
         async with open_bank(BankAddress.parse(running.url), "x"):
             pass
+
+
+async def test_a_notice_reaches_all_who_listen_also_after_the_server_was_started_again(tmp_path):
+    running = ValkeyServer(tmp_path)
+    notice = GateNotice("a", "openai", "llm:openai/gpt", 2.5)
+    try:
+        async with open_bank(BankAddress.parse(running.url), "n") as first, open_bank(BankAddress.parse(running.url), "n") as second:
+            with trio.fail_after(5):
+                await first.publish(notice)
+                assert (await first.receive(), await second.receive()) == (notice, notice)
+            running.kill()
+            with pytest.raises(BankUnreachable):
+                await first.publish(notice)
+            running.start()
+            async with trio.open_nursery() as nursery:
+
+                async def publish():
+                    while True:
+                        with suppress(BankUnreachable):
+                            await first.publish(notice)
+                        await trio.sleep(0.1)
+
+                nursery.start_soon(publish)
+                with trio.fail_after(20):
+                    assert await second.receive() == notice
+                nursery.cancel_scope.cancel()
+    finally:
+        running.kill()

@@ -160,6 +160,50 @@ async def test_requests_at_once_are_shared(tmp_path, server, limit):
         await wait_until(lambda: all(not m.gateway.leases.lease(account, "slots", 6).reserved for m in members for account in ACCOUNTS))
 
 
+class FailingVendor:
+    """Answers 500 while `fails`, and counts its calls."""
+
+    def __init__(self):
+        self.fails, self.calls = False, 0
+
+    def __call__(self, app):
+        async def vendor(scope, receive, send):
+            self.calls += 1
+            if not self.fails:
+                await app(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 500, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+
+        return vendor
+
+
+async def test_a_breaker_that_opens_costs_the_other_gateways_one_call_each(tmp_path, server):
+    vendor = FailingVendor()
+    async with fleet(tmp_path, server, count=3, more="", before=vendor) as members:
+        first, *others = members
+        for member in members:
+            assert (await member.ask("POST", "/v1/chat/completions", CHAT)).status == 200
+        vendor.fails = True
+        while await breaker(first) == "closed":
+            await first.ask("POST", "/v1/chat/completions", CHAT)
+        for member in others:
+            with trio.fail_after(1):
+                while await breaker(member) == "closed":
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+        calls = vendor.calls
+        for _ in range(5):
+            for member in others:
+                await member.ask("POST", "/v1/chat/completions", CHAT)
+        assert vendor.calls == calls + len(others)
+        assert [await breaker(member) for member in members] == ["open"] * 3
+
+
+async def breaker(member):
+    [view] = member.gateway.limits.view(trio.current_time()).values()
+    return view.breaker
+
+
 ACCOUNTS = ("slots:project:default", "slots:provider:openai")
 
 

@@ -146,3 +146,17 @@ def test_a_trial_that_succeeds_closes_it_and_forgets_the_failures():
 def test_senseless_settings_are_errors(failures, open_s):
     with pytest.raises(ValueError, match="must be"):
         Breaker(failures, open_s)
+
+
+def test_one_trial_decides_where_the_breaker_of_another_gateway_has_opened():
+    breaker = Breaker(5, OPEN_S)
+    breaker.suspect(100.0)
+    assert breaker.allow(100.0)
+    assert not breaker.allow(100.0)
+    assert not breaker.failure(100.0)
+    assert breaker.state(100.1) == "open"
+    breaker.suspect(100.2)  # is open already: that does not shorten it
+    assert not breaker.allow(100.3)
+    assert breaker.allow(100.0 + OPEN_S)
+    breaker.success()
+    assert breaker.state(200.0) == "closed"

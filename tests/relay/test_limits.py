@@ -15,6 +15,7 @@ from gw.errors import (
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import ProviderLimits
 from gw.types.ids import Modality
+from gw.types.notices import GateNotice
 from gw.types.secret import Secret
 
 
@@ -208,3 +209,62 @@ def test_a_provider_counts_as_broken_when_all_models_called_are():
     assert limits.view(11)["p"].models == {"llm:p/one": "half_open", "llm:p/other": "half_open"}
     limits.keep(["p"], ["llm:p/one"])
     assert limits.view(0)["p"].models == {"llm:p/one": "open"}
+
+
+def fleet_of_two():
+    """Return two gateways' limits, which pass each other what they learn, and what was passed."""
+    passed = []
+
+    def announce(gate, model, retry_after_s):
+        passed.append((gate, model, retry_after_s))
+        second.heed(GateNotice("a", gate, model, retry_after_s), 1.0)
+
+    settings = BreakerSettings(failures=2, open_s=10)
+    first, second = ProviderLimits(settings, announce=announce), ProviderLimits(settings)
+    return first.gate(provider(), M, 0), second.gate(provider(), M, 0), passed
+
+
+def fail_at(gate, error, now):
+    gate.enter(now)
+    gate.leave(now, error, answered=False)
+
+
+def test_a_breaker_that_opens_leaves_one_trial_to_the_other_gateways():
+    first, second, passed = fleet_of_two()
+    for _ in range(2):
+        fail_at(first, ProviderFailed(provider="p", upstream_status=500), 0)
+    assert passed == [("p", "llm:p/m", 0.0)]
+    fail_at(second, ProviderFailed(provider="p", upstream_status=500), 1)
+    with pytest.raises(CandidateSkipped):
+        second.enter(2)
+    fail_at(first, ProviderFailed(provider="p", upstream_status=500), 11)
+    assert len(passed) == 1  # a trial that fails is no news
+
+
+def test_a_host_that_is_not_reached_is_passed_on_for_all_models():
+    first, second, passed = fleet_of_two()
+    for _ in range(2):
+        fail_at(first, ProviderUnreachable(provider="p", cause="refused"), 0)
+    assert passed == [("p", "", 0.0)]
+    second.enter(1)
+    with pytest.raises(CandidateSkipped):
+        second.enter(1)
+
+
+def test_a_retry_after_is_passed_on_once():
+    first, second, passed = fleet_of_two()
+    first.enter(0)
+    fail_at(first, RateLimitError(provider="p", limit_source="upstream", retry_after_s=30), 0)
+    first.leave(0.5, RateLimitError(provider="p", limit_source="upstream", retry_after_s=30), answered=False)
+    assert passed == [("p", "llm:p/m", 30)]
+    with pytest.raises(RateLimitError):
+        second.enter(20)
+    second.enter(40)
+
+
+def test_a_notice_about_what_was_never_called_changes_nothing():
+    limits = ProviderLimits(BreakerSettings())
+    limits.heed(GateNotice("a", "other", "", 0.0), 0)
+    limits.gate(provider(), M, 0)
+    limits.heed(GateNotice("a", "p", "llm:other", 5.0), 0)
+    assert [view.breaker for view in limits.view(0).values()] == ["closed"]
