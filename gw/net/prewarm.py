@@ -7,8 +7,8 @@ A provider uses it where its vendor does not charge for idle sockets.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Final
 
 import trio
@@ -16,7 +16,7 @@ import trio
 from gw.errors import ProviderError
 from gw.net.connect import Connect
 from gw.net.http1 import Headers, Origin
-from gw.net.ws import WebSocket, dial_ws, hold_ws, open_ws
+from gw.net.ws import HeldWebSocket, WebSocket, dial_ws, open_ws
 
 DIAL_S: Final = 5.0
 IDLE_S: Final = 60.0
@@ -94,27 +94,41 @@ class PrewarmedSockets:
                 await spare.ws.leave()
 
 
-@asynccontextmanager
-async def open_warm(
-    spares: PrewarmedSockets | None, provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers,
-    connect: Connect,
-) -> AsyncIterator[WebSocket]:  # fmt: skip
-    """Open a session like `open_ws`, with the spare if there is one. The next is dialled afterwards, unless this one failed."""
+class WarmSocket(AbstractAsyncContextManager[WebSocket]):
+    """A session like that of `open_ws`, with the spare if there is one. The next is dialled afterwards, unless this one failed."""
+
+    __slots__ = ("_connect", "_held", "_key", "_spares")
+
+    def __init__(
+        self, spares: PrewarmedSockets, provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers, connect: Connect
+    ) -> None:
+        self._spares, self._connect = spares, connect
+        self._key: Key = (provider, origin, path_and_query, tuple(headers))
+        self._held = HeldWebSocket(self._dial)
+
+    async def _dial(self) -> WebSocket:
+        if (spare := await self._spares.take(self._key)) is not None:
+            return spare
+        provider, origin, path_and_query, headers = self._key
+        return await dial_ws(provider, origin, path_and_query, headers=headers, connect=self._connect)
+
+    async def __aenter__(self) -> WebSocket:
+        return await self._held.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await self._held.__aexit__(kind, error, traceback)
+        finally:
+            if self._spares.replaces and not isinstance(error, ProviderError):
+                self._spares.dial(self._key, self._connect)
+
+
+def open_warm(
+    spares: PrewarmedSockets | None, provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers, connect: Connect
+) -> AbstractAsyncContextManager[WebSocket]:
+    """Return what opens a session and closes it; `spares` keeps others ready."""
     if spares is None:
-        async with open_ws(provider, origin, path_and_query, headers=headers, connect=connect) as ws:
-            yield ws
-        return
-    key = (provider, origin, path_and_query, tuple(headers))
-    dialled = await spares.take(key)
-    if dialled is None:
-        dialled = await dial_ws(provider, origin, path_and_query, headers=headers, connect=connect)
-    failed = False
-    try:
-        async with hold_ws(dialled) as ws:
-            yield ws
-    except ProviderError:
-        failed = True
-        raise
-    finally:
-        if not failed and spares.replaces:
-            spares.dial(key, connect)
+        return open_ws(provider, origin, path_and_query, headers=headers, connect=connect)
+    return WarmSocket(spares, provider, origin, path_and_query, headers=headers, connect=connect)

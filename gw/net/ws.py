@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
+from types import TracebackType
 from typing import Final, Literal
 
 import trio
@@ -22,7 +24,7 @@ from gw import errors
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http1 import Headers, Origin, header_lines, request_target
 from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
-from gw.net.ws_core import MAX_MESSAGE_BYTES, WsSession
+from gw.net.ws_core import CLIENT, MAX_MESSAGE_BYTES, WsSession
 from gw.types.pending import Pending, pending_error
 
 CLOSE_S: Final = 1.0  # limit for the closing handshake of a session that ends as planned
@@ -56,9 +58,11 @@ class WebSocket(WsSession):
     nobody receives, pings are not answered either.
     """
 
-    def __init__(self, provider: str, transport: Transport, protocol: ClientProtocol, data: bytes) -> None:
-        """`protocol` has completed its handshake; `data` arrived in the same read as its end."""
-        super().__init__(protocol, transport)
+    __slots__ = ("_provider",)
+
+    def __init__(self, provider: str, transport: Transport, data: bytes, most: int = MAX_MESSAGE_BYTES) -> None:
+        """Begin after the handshake; `data` arrived in the same read as its end. `most`: see `WsSession`."""
+        super().__init__(CLIENT, transport, most)
         self._provider = provider
         self._digest(self._splitter.feed(data))
 
@@ -111,6 +115,7 @@ class WebSocket(WsSession):
 
     async def _end_of_stream(self) -> None:
         self._protocol.receive_eof()
+        self._consulted()
         await self._answer()
 
     async def _answer(self) -> None:
@@ -121,14 +126,14 @@ class WebSocket(WsSession):
         """Answer pings while the session waits to be used; messages are kept for `receive`. Returns when the session is over,
         or more than MAX_IDLE_MESSAGES came."""
         with suppress(errors.UpstreamCut):
-            while self.is_open and len(self._messages) <= MAX_IDLE_MESSAGES:
+            while self.is_open and len(self._messages or ()) <= MAX_IDLE_MESSAGES:
                 await self._read()
 
     async def wait_closed(self) -> None:
         """Read and drop what comes until the close frame or the end."""
         while self._protocol.state is State.CLOSING and self._protocol.close_rcvd is None:
             await self._read()
-            self._messages.clear()
+            self._drop_messages()
 
     async def leave(self) -> None:
         """Close a session that is not needed, without waiting for the answer."""
@@ -181,27 +186,49 @@ class WebSocket(WsSession):
         return errors.UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
-@asynccontextmanager
-async def open_ws(
+class HeldWebSocket(AbstractAsyncContextManager[WebSocket]):
+    """A session for the time of a block. A class, since a generator for each of thousands of sessions takes three times the memory."""
+
+    __slots__ = ("_dial", "_ws")
+
+    def __init__(self, dial: Callable[[], Awaitable[WebSocket]]) -> None:
+        self._dial = dial
+
+    async def __aenter__(self) -> WebSocket:
+        self._ws = await self._dial()
+        return self._ws
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Send a close frame; after a block without an error wait for the answer, for at most 1 s."""
+        ws = self._ws
+        try:
+            with suppress(errors.UpstreamCut), trio.move_on_after(CLOSE_S if error is None else GOODBYE_S, shield=True):
+                if await ws.send_close(1000 if error is None else 1001) and error is None:
+                    await ws.wait_closed()
+        finally:
+            ws.abort()
+
+
+def open_ws(
     provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (),
     max_message_bytes: int = MAX_MESSAGE_BYTES, connect: Connect = connect_tcp,
-) -> AsyncIterator[WebSocket]:  # fmt: skip
+) -> HeldWebSocket:  # fmt: skip
     """Connect to `origin.prefix + path_and_query` and yield an open session; pass `connect=pool.connect`.
 
-    Leaving sends a close frame; after a block without an error the answer to it is awaited for at most 1 s. Raises
-    ProviderUnreachable (TCP, TLS, DNS, no answer), for another status than 101 RateLimitError, ProviderRejected or
-    ProviderFailed, else UpstreamProtocolError; ValueError for a header that could break out of its line. Blocks; no
-    deadline of its own.
+    Leaving closes it, as `HeldWebSocket` says. Raises ValueError at once for a header that could break out of its line. Entering
+    raises ProviderUnreachable (TCP, TLS, DNS, no answer), for another status than 101 RateLimitError, ProviderRejected or
+    ProviderFailed, else UpstreamProtocolError. Blocks; no deadline of its own.
     """
     protocol = _protocol(origin, path_and_query, headers, max_message_bytes)
-    async with hold_ws(await _dial(provider, origin, protocol, connect)) as ws:
-        yield ws
+    return HeldWebSocket(partial(_dial, provider, origin, protocol, connect))
 
 
 async def dial_ws(
     provider: str, origin: Origin, path_and_query: bytes, *, headers: Headers = (), connect: Connect = connect_tcp
 ) -> WebSocket:
-    """Open a session like `open_ws`, for use elsewhere: its user enters `hold_ws`."""
+    """Open a session like `open_ws`, for use elsewhere: its user holds it in a `HeldWebSocket`."""
     return await _dial(provider, origin, _protocol(origin, path_and_query, headers, MAX_MESSAGE_BYTES), connect)
 
 
@@ -211,7 +238,8 @@ async def _dial(provider: str, origin: Origin, protocol: ClientProtocol, connect
     except LOST as error:
         raise unreachable(provider, error) from error
     try:
-        return WebSocket(provider, transport, protocol, await _shake_hands(provider, transport, protocol))
+        behind = await _shake_hands(provider, transport, protocol)
+        return WebSocket(provider, transport, behind, protocol.max_message_size or MAX_MESSAGE_BYTES)
     except BaseException:
         transport.abort()
         raise
@@ -263,23 +291,6 @@ def _unanswered(provider: str, answered: bool, how: str) -> errors.ProviderError
     if answered:
         return errors.UpstreamProtocolError(provider=provider, detail=f"{how} in the middle of the handshake")
     return errors.ProviderUnreachable(provider=provider, detail=f"{how} before an answer", cause="lost")
-
-
-@asynccontextmanager
-async def hold_ws(ws: WebSocket) -> AsyncIterator[WebSocket]:
-    """Close the session when the block is left, like `open_ws`."""
-    try:
-        try:
-            yield ws
-        except BaseException:
-            with suppress(errors.UpstreamCut), trio.move_on_after(GOODBYE_S, shield=True):
-                await ws.send_close(1001)
-            raise
-        with suppress(errors.UpstreamCut), trio.move_on_after(CLOSE_S, shield=True):
-            if await ws.send_close(1000):
-                await ws.wait_closed()
-    finally:
-        ws.abort()
 
 
 def _protocol(origin: Origin, path_and_query: bytes, headers: Headers, max_message_bytes: int) -> ClientProtocol:

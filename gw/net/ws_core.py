@@ -16,10 +16,14 @@ could become a huge one. The handshake comes before; a session begins OPEN.
 
 Sending never waits where the transport takes a frame at once. One writer at a time has the `FrameTurn`; what the protocol
 itself must send meanwhile (pongs) is owed, and sent by the writer when it has finished.
+
+The library's protocol object takes 4 kB, so a session has one only while there is something for it: from a control frame or fragment
+until that is answered, and while it closes.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -36,21 +40,33 @@ from gw.types.pending import READY, Pending
 MAX_MESSAGE_BYTES: Final = 16 * 2**20  # a larger message closes the session with 1009
 
 OPEN: Final = State.OPEN  # compared for every frame, and an enum's member takes a while to find
+CLIENT: Final = Side.CLIENT
+SERVER: Final = Side.SERVER
 _MASKS: Final = ws_frames.Masks()
+_QUIET: Final = logging.getLogger("gw.net.ws_protocol")
+_QUIET.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 
 
 class WsSession(ABC):
-    """The role is that of `protocol`. Subclasses read, bound their writes and translate errors."""
+    """`side` is this one's role. Subclasses read, bound their writes and translate errors."""
 
-    def __init__(self, protocol: Protocol, transport: Transport) -> None:
-        client = protocol.side is Side.CLIENT
-        limit = protocol.max_message_size or MAX_MESSAGE_BYTES
-        self._protocol = protocol
+    __slots__ = (
+        "_encode", "_enough", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_side", "_splitter", "_take",
+        "_text", "_transport", "_turn", "_unread", "_write", "is_open",
+    )  # fmt: skip
+
+    def __init__(self, side: Side, transport: Transport, most: int = MAX_MESSAGE_BYTES) -> None:
+        """`most`: bytes of the longest message received."""
+        client = side is CLIENT
+        self._side = side
+        self._most = most
+        self._library: Protocol | None = None
+        self.is_open = True
         self._transport = transport
         self._write: Callable[[bytes], Pending] = transport.send_or_pending
         self._encode = _MASKS.from_client if client else ws_frames.from_server
-        self._splitter = ws_frames.Splitter(masked=not client, most=limit)
-        self._messages: deque[str | bytes] = deque()  # received and not yet delivered
+        self._splitter = ws_frames.Splitter(masked=not client, most=most)
+        self._messages: deque[str | bytes] | None = None  # received and not yet delivered; None when there are none
         self._unread = 0  # length of `_messages` together
         self._fragments: list[bytes | bytearray | memoryview] = []
         self._text = False  # the fragmented message is text
@@ -62,8 +78,20 @@ class WsSession(ABC):
         self._owes = False  # the protocol has something to send (pongs), and another task is writing
 
     @property
-    def is_open(self) -> bool:
-        return self._protocol.state is OPEN
+    def _protocol(self) -> Protocol:
+        """Return the library's protocol, in the state of this session; call `_consulted` after each change."""
+        if self._library is None:
+            self._library = Protocol(self._side, state=OPEN, max_size=self._most, logger=_QUIET)
+        return self._library
+
+    def _consulted(self) -> None:
+        """Note the state that the protocol is in now."""
+        self.is_open = self._protocol.state is OPEN
+
+    def _release(self) -> None:
+        """Let go of a protocol that has sent all it had, if a new one would be in the same state."""
+        if self.is_open and not self._splitter.fragmented:
+            self._library = None
 
     # ------------------------------------------------------------------ hooks of the roles
 
@@ -98,7 +126,7 @@ class WsSession(ABC):
         try:
             frames = self._splitter.feed(data)
             take = self._take
-            if take is not None and len(frames) == 1 and not self._messages and self._protocol.state is OPEN:
+            if take is not None and len(frames) == 1 and not self._messages and self.is_open:
                 opcode, payload = frames[0]
                 message = payload if opcode == ws_frames.BINARY else _text(payload) if opcode == ws_frames.TEXT else None
                 if message is not None:  # nearly always
@@ -112,18 +140,19 @@ class WsSession(ABC):
 
     def _digest(self, frames: ws_frames.Frames) -> bool:
         """Queue the messages of `frames`. Returns whether the protocol was consulted and may have something to send."""
-        protocol, consulted = self._protocol, False
+        consulted = False
         for opcode, payload in frames:
             if opcode != ws_frames.MACHINE:
-                if protocol.state is OPEN:
+                if self.is_open:
                     self._queue(payload, opcode == ws_frames.TEXT)
                 continue
-            consulted = True
+            consulted, protocol = True, self._protocol
             protocol.receive_data(payload)
+            self._consulted()
             for event in protocol.events_received():
                 if isinstance(event, Frame):
                     self._join(event)
-        return consulted or protocol.state is not OPEN
+        return consulted or not self.is_open
 
     def _join(self, frame: Frame) -> None:
         """Queue the message that `frame` completes, if it does."""
@@ -145,14 +174,23 @@ class WsSession(ABC):
         if message is None:
             self._invalid_text = True
             self._protocol.fail(1007, "text is not UTF-8")
-        else:
-            self._unread += len(message)
-            self._messages.append(message)
+            self._consulted()
+            return
+        if self._messages is None:
+            self._messages = deque()
+        self._unread += len(message)
+        self._messages.append(message)
 
     def _pop(self) -> str | bytes:
+        assert self._messages is not None
         message = self._messages.popleft()
         self._unread -= len(message)
+        if not self._messages:
+            self._messages = None
         return message
+
+    def _drop_messages(self) -> None:
+        self._messages, self._unread = None, 0
 
     def _deliver(self) -> Pending:
         """Give queued messages to `take`, as far as it goes without waiting."""
@@ -177,7 +215,7 @@ class WsSession(ABC):
             opcode, data = ws_frames.BINARY, message
         else:
             opcode, data = ws_frames.TEXT, message.encode()
-        if self._turn.taken or self._owes or self._protocol.state is not OPEN:
+        if self._turn.taken or self._owes or not self.is_open:
             return self._send_in_turn(opcode, data)
         frame = self._encode(opcode, data)
         try:
@@ -201,7 +239,7 @@ class WsSession(ABC):
     async def _send_in_turn(self, opcode: int, data: bytes) -> None:
         await self._turn.take()
         try:
-            if self._protocol.state is not OPEN:
+            if not self.is_open:
                 raise self._closed_error()
             await self._write_all(self._encode(opcode, data))
             if self._owes:
@@ -223,8 +261,9 @@ class WsSession(ABC):
     async def _flush(self) -> None:
         """Send what the protocol has queued, including what it queues meanwhile. For the owner of the turn."""
         self._owes = False
-        while data := b"".join(self._protocol.data_to_send()):
+        while self._library is not None and (data := b"".join(self._library.data_to_send())):
             await self._write_all(data)
+        self._release()
 
     async def _write_all(self, data: bytes) -> None:
         try:
@@ -238,9 +277,10 @@ class WsSession(ABC):
         """Begin the closing handshake; return False if either side had already ended the session."""
         await self._turn.take()
         try:
-            begins = self._protocol.state is OPEN
+            begins = self.is_open
             if begins:
                 self._protocol.send_close(code, reason)
+                self._consulted()
             await self._flush()
         finally:
             self._turn.give_back()

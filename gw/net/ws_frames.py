@@ -31,14 +31,14 @@ class Splitter:
     is checked here: drop messages once it has left its state OPEN.
     """
 
-    __slots__ = ("_buffer", "_fragmented", "_given_up", "_masked", "_most", "_needed")
+    __slots__ = ("_buffer", "_given_up", "_masked", "_most", "_needed", "fragmented")
 
     def __init__(self, *, masked: bool, most: int) -> None:
         self._masked = masked
         self._most = most
         self._buffer = bytearray()
         self._needed = 0  # bytes of the frame that `_buffer` begins with, as far as is known
-        self._fragmented = False
+        self.fragmented = False  # the peer has begun a message in parts and not yet ended it
         self._given_up = False
 
     def feed(self, data: bytes) -> Frames:
@@ -46,7 +46,7 @@ class Splitter:
         if self._given_up:
             return [(MACHINE, data)]
         buffer = self._buffer
-        if not buffer and not self._fragmented and (frame := self._only_frame(data)) is not None:
+        if not buffer and not self.fragmented and (frame := self._only_frame(data)) is not None:
             return [frame]
         if buffer:
             buffer += data
@@ -120,7 +120,7 @@ class Splitter:
 
     def _frame(self, data: bytes, at: int, end: int) -> tuple[int, bytes]:
         first = data[at]
-        if first in (0x81, 0x82) and not self._fragmented:
+        if first in (0x81, 0x82) and not self.fragmented:
             length = data[at + 1] & 127
             begins = at + (2 if length < 126 else 4 if length == 126 else 10)
             if not self._masked:
@@ -128,7 +128,7 @@ class Splitter:
             return first & 15, apply_mask(data[begins + 4 : end], data[begins : begins + 4])
         opcode = first & 15
         if opcode < _CLOSE:
-            self._fragmented = first < 128
+            self.fragmented = first < 128
         return MACHINE, data[at:end]
 
 
@@ -172,10 +172,12 @@ class FrameTurn:
 
     def __init__(self) -> None:
         self.taken = False
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._waiting: trio.lowlevel.ParkingLot | None = None
 
     async def take(self) -> None:
         if self.taken:
+            if self._waiting is None:
+                self._waiting = trio.lowlevel.ParkingLot()
             await self._waiting.park()  # `give_back` hands it over
         self.taken = True
 

@@ -169,7 +169,12 @@ class SilenceClock:
         return f"no final transcript within {now - self._heard_at:.1f} s of the end of speech"
 
     def look_again_at(self, now: float, quiet_s: float) -> float:
-        """Return the earliest time at which something may be overdue, whatever happens until then."""
+        """Return the earliest time at which something may be overdue, whatever happens until then.
+
+        Infinity where nothing is owed: look again after `hear`, `flush`, `finish` or an interim `transcript`.
+        """
+        if not self.owes and not self.speech_s and min(self._flushed_at, self._finished_at, self._answer_due) == math.inf:
+            return math.inf
         due = self._due(math.inf)  # silence may come with the next piece of audio
         if due <= now < self._due(quiet_s):
             due = now + _MUTED_S

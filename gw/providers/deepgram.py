@@ -9,7 +9,6 @@ from functools import partial
 from gw.errors import ProviderError, ProviderRejected
 from gw.net.http1 import HttpResponse, RequestBody
 from gw.net.ws import WsClosed
-from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
 from gw.providers.speech_call import SpeechAudio, WholeTranscript, said_of
@@ -88,20 +87,16 @@ def listen(request: ListenRequest, account: Account) -> AbstractAsyncContextMana
     return _listen_by_turns(request, account) if is_flux(account.model) else _listen(request, account)
 
 
-@asynccontextmanager
-async def _listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+def _listen(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
     """`WS /v1/listen`, kept alive while nobody speaks."""
-    provider = account.provider_id
     same = request.dialect == "deepgram" and not deepgram_listen.by_turns(request)
     wire = deepgram_listen.DeepgramListenClient(
-        provider, keep_raw=same, interims=request.interim_results, secrets=(account.api_key.reveal(),)
+        account.provider_id, keep_raw=same, interims=request.interim_results, secrets=(account.api_key.reveal(),)
     )
     path, pace = deepgram_listen.path_of(request, account.model), deepgram_listen.pace_of(request)
-    async with (
-        open_listen_socket(account, path, key_headers(account.api_key), wire, pace, close_error=_close_error) as session,
-        background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive),
-    ):
-        yield session
+    return open_listen_socket(
+        account, path, key_headers(account.api_key), wire, pace, close_error=_close_error, idle_s=_KEEP_ALIVE_S, idle_frames=wire.keep_alive
+    )
 
 
 def _listen_by_turns(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:

@@ -161,7 +161,10 @@ class _ListenSocket(ListenSocket):
     _wire: ElevenListenClient
 
     def __init__(self, ws: WebSocket, wire: ElevenListenClient, provider: str, pace: ListenPace) -> None:
-        super().__init__(ws, wire, provider, pace, on_close=self._quiet_if_done, close_error=_close_error)
+        super().__init__(
+            ws, wire, provider, pace, on_close=self._quiet_if_done, close_error=_close_error,
+            idle_s=_KEEP_ALIVE_S, idle_frames=wire.keep_alive,
+        )  # fmt: skip
 
     def _quiet_if_done(self) -> list[ListenEvent]:
         return self._wire.quiet() if self._wire.may_end else []
@@ -193,9 +196,7 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     wire = ElevenListenClient(provider, request, (account.api_key.reveal(),))
     path = elevenlabs_listen.path_of(request, account.model)
     async with open_socket(account, path, key_headers(account.api_key)) as ws:
-        session = _ListenSocket(ws, wire, provider, elevenlabs_listen.pace_of(request))
-        async with background(session.keep_alive, _KEEP_ALIVE_S, wire.keep_alive):
-            yield session
+        yield _ListenSocket(ws, wire, provider, elevenlabs_listen.pace_of(request))
 
 
 _TRANSCRIBE: Honours = {

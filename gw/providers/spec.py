@@ -151,6 +151,18 @@ class PaddedListenSession(Protocol):
     """Seconds of such silence until now; the vendor bills them like the caller's audio."""
 
 
+@runtime_checkable
+class KeptAliveListenSession(Protocol):
+    """Methods that a `ListenSession` may add whose vendor closes it after some time without audio. The relay calls them."""
+
+    @property
+    def keep_alive_at(self) -> float:
+        """Return when `keep_alive` is due, on trio's clock, unless audio is sent until then; infinity for never."""
+
+    async def keep_alive(self) -> None:
+        """Send what keeps the session alive, if that is due. Raises like `send_audio`."""
+
+
 class SpeakSession(UpstreamSession, Protocol):
     """Live speech."""
 

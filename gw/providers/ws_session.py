@@ -10,8 +10,10 @@ commands into frames, and frames into events. A session ends in one of three way
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import math
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 import trio
@@ -124,6 +126,8 @@ def why_closed(
 class _SocketSession(Generic[W, E]):
     """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
 
+    __slots__ = ("_close_error", "_on_close", "_provider", "_wire", "_ws", "sent_at")
+
     def __init__(
         self, ws: WebSocket, wire: W, provider: str, *,
         on_close: Callable[[], list[E]] | None = None, close_error: CloseError = why_closed,
@@ -149,14 +153,6 @@ class _SocketSession(Generic[W, E]):
     async def finish(self) -> None:
         await self.send_frames(self._wire.finish())
 
-    async def keep_alive(self, idle_s: float, frames: Callable[[], Frames]) -> None:
-        """Send `frames()` whenever nothing has been sent for `idle_s`, until cancelled."""
-        while True:
-            await trio.sleep_until(self.sent_at + idle_s)
-            if trio.current_time() >= self.sent_at + idle_s:
-                self.sent_at = trio.current_time()
-                await self.send_frames(frames())
-
     async def receive(self) -> list[E]:
         self._check_not_ended()
         while True:
@@ -179,16 +175,29 @@ class _SocketSession(Generic[W, E]):
 
 
 class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
-    """A `ListenSession`."""
+    """A `ListenSession`. `idle_s`: after so long without audio `idle_frames` keep it alive."""
+
+    __slots__ = ("_idle_frames", "_idle_s", "flush_padding_s", "pace", "padding_s")
 
     def __init__(
         self, ws: WebSocket, wire: ListenWire, provider: str, pace: ListenPace, *,
         on_close: Callable[[], list[ListenEvent]] | None = None, close_error: CloseError = why_closed,
-    ) -> None:
+        idle_s: float = math.inf, idle_frames: Callable[[], Frames] = lambda: None,
+    ) -> None:  # fmt: skip
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.pace = pace
+        self._idle_s, self._idle_frames = idle_s, idle_frames
         self.padding_s = self.flush_padding_s = 0.0
         """Silence that was sent beside the caller's audio, and that of each flush, in seconds of billed audio."""
+
+    @property
+    def keep_alive_at(self) -> float:
+        return self.sent_at + self._idle_s
+
+    async def keep_alive(self) -> None:
+        if trio.current_time() >= self.keep_alive_at:
+            self.sent_at = trio.current_time()
+            await self.send_frames(self._idle_frames())
 
     async def flush(self) -> None:
         self.padding_s += self.flush_padding_s
@@ -217,12 +226,22 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
 class SpeakSocket(_SocketSession[SpeakWire, SpeakEvent]):
     """A `SpeakSession`."""
 
+    __slots__ = ("format",)
+
     def __init__(
         self, ws: WebSocket, wire: SpeakWire, provider: str, fmt: AudioFormat, *,
         on_close: Callable[[], list[SpeakEvent]] | None = None, close_error: CloseError = why_closed,
     ) -> None:
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.format = fmt
+
+    async def keep_alive(self, idle_s: float, frames: Callable[[], Frames]) -> None:
+        """Send `frames()` whenever nothing has been sent for `idle_s`, until cancelled."""
+        while True:
+            await trio.sleep_until(self.sent_at + idle_s)
+            if trio.current_time() >= self.sent_at + idle_s:
+                self.sent_at = trio.current_time()
+                await self.send_frames(frames())
 
     async def send_text(self, text: str) -> None:
         await self.send_frames(self._wire.text(text) if text else ())
@@ -253,13 +272,42 @@ class QueueingSpeakSocket(SpeakSocket):
         return events
 
 
-@asynccontextmanager
-async def open_listen_socket(
+class _OpenedListening(AbstractAsyncContextManager[ListenSocket]):
+    """A class, since a generator for each of thousands of sessions takes three times the memory."""
+
+    __slots__ = ("_opening", "_session_of", "_socket")
+
+    def __init__(
+        self, socket: AbstractAsyncContextManager[WebSocket], session_of: Callable[[WebSocket], ListenSocket], opening: Frames
+    ) -> None:
+        self._socket, self._session_of, self._opening = socket, session_of, opening
+
+    async def __aenter__(self) -> ListenSocket:
+        ws = await self._socket.__aenter__()
+        try:
+            session = self._session_of(ws)
+            await session.send_frames(self._opening)
+        except BaseException as error:
+            await self._socket.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._socket.__aexit__(kind, error, traceback)
+
+
+def open_listen_socket(
     account: Account, path: str, headers: Headers, wire: ListenWire, pace: ListenPace, *, opening: Frames = None,
     on_close: Callable[[], list[ListenEvent]] | None = None, close_error: CloseError = why_closed,
-) -> AsyncIterator[ListenSocket]:
-    """Connect, send the `opening` frames, and yield the session."""
-    async with open_socket(account, path, headers) as ws:
-        session = ListenSocket(ws, wire, account.provider_id, pace, on_close=on_close, close_error=close_error)
-        await session.send_frames(opening)
-        yield session
+    idle_s: float = math.inf, idle_frames: Callable[[], Frames] = lambda: None,
+) -> AbstractAsyncContextManager[ListenSocket]:  # fmt: skip
+    """Connect, send the `opening` frames, and yield the session. `idle_s`, `idle_frames`: see `ListenSocket`."""
+
+    def session_of(ws: WebSocket) -> ListenSocket:
+        return ListenSocket(
+            ws, wire, account.provider_id, pace, on_close=on_close, close_error=close_error, idle_s=idle_s, idle_frames=idle_frames
+        )
+
+    return _OpenedListening(open_socket(account, path, headers), session_of, opening)

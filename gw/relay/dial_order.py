@@ -6,7 +6,6 @@ it off may be over: each once more. One that has served for a while since earns 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -27,17 +26,17 @@ class DialOrder(Iterator[Model]):
     """Iterate over the models to dial; tell it of each that failed before asking for the next."""
 
     def __init__(self, models: Iterable[Model]) -> None:
-        self._waiting = deque(models)
-        self._again: deque[Model] = deque()
-        self._redialled: set[str] = set()
+        self._waiting = list(models)
+        self._again: list[Model] = []
+        self._redialled: tuple[str, ...] = ()
 
     def __next__(self) -> Model:
         if self._waiting:
-            return self._waiting.popleft()
+            return self._waiting.pop(0)
         if not self._again:
             raise StopIteration
-        model = self._again.popleft()
-        self._redialled.add(model.id)
+        model = self._again.pop(0)
+        self._redialled = (*self._redialled, model.id)
         return model
 
     @property
@@ -60,11 +59,11 @@ class DialOrder(Iterator[Model]):
     def new(self) -> Iterator[Model]:
         """Iterate over the models that were not dialled yet."""
         while self._waiting:
-            yield self._waiting.popleft()
+            yield self._waiting.pop(0)
 
     def put_back(self, model: Model) -> None:
         """Have a model dialled next that was not needed before."""
-        self._waiting.appendleft(model)
+        self._waiting.insert(0, model)
 
     def can_follow(self, model: Model, served_s: float) -> bool:
         """Return whether any model would be dialled if this one, whose session is open, failed now."""
@@ -75,6 +74,6 @@ class DialOrder(Iterator[Model]):
         if isinstance(error, _LASTING):
             return
         if served_s >= SERVED_S:
-            self._redialled.discard(model.id)
+            self._redialled = tuple(id_ for id_ in self._redialled if id_ != model.id)
         if model.id not in self._redialled and model not in self._again:
             self._again.append(model)

@@ -153,7 +153,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             return None
         attempt.sent_offset = self.audio.replay.end
         if speech_s:
-            attempt.clock.hear(trio.current_time(), speech_s)
+            attempt.hear(speech_s)
         form = data if attempt.as_container else samples
         if not form:
             return None
@@ -177,7 +177,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self._flush_offset = self.replay.end
         await self._pass_on_held_end()
         if self._current is not None and self._current.live:
-            self._current.clock.flush(trio.current_time())
+            self._current.flush()
         await self._forward(lambda session: session.flush())
 
     async def send_frame(self, frame: str) -> None:
@@ -202,7 +202,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 await pending
         self._finishing = True
         if (attempt := self._current) is not None and attempt.live:
-            attempt.clock.finish(trio.current_time())
+            attempt.finish()
         await self._forward(lambda session: session.finish())
 
     # ------------------------------------------------------------------ the providers' side
@@ -307,14 +307,14 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         else:
             note_ignored(attempt.attempt, self._frames)
         if self._finishing:
-            attempt.clock.finish(trio.current_time())
+            attempt.finish()
             await session.finish()
         elif self._flush_offset > self.replay.start:  # and that audio is not final yet
-            attempt.clock.flush(trio.current_time())
+            attempt.flush()
             await session.flush()
 
     async def _watch_and_probe(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery) -> None:
-        """Look when something may be overdue: that is seldom, and costs nothing while somebody speaks."""
+        """Look when something may be overdue, and keep the session alive; sleep while nothing is owed (`ListeningAttempt.watch`)."""
         suspected = False
         while attempt.error is None:
             now = trio.current_time()
@@ -329,16 +329,16 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 nursery.start_soon(self._forward, lambda session: session.flush())
             if not self._held.wait_s(self._quiet_s) and not self._caller_is_slow:
                 await self._pass_on_held_end()
-            with trio.move_on_at(now + LOOK_AGAIN_S if suspected else self._look_again_at(attempt, now)):
-                await attempt.failed.wait()
+            await attempt.keep_alive()
+            soonest = now + LOOK_AGAIN_S
+            await attempt.wait_to_look(soonest if suspected else self._look_again_at(attempt, now), soonest)
         assert attempt.error is not None
         fail(attempt.error)
 
     def _look_again_at(self, attempt: ListeningAttempt, now: float) -> float:
         if self._caller_is_slow:
             return now + self._silence_s
-        at = attempt.clock.look_again_at(now, self._quiet_s)
-        at = min(at, now + self._held.wait_s(self._quiet_s))
+        at = min(attempt.clock.look_again_at(now, self._quiet_s), now + self._held.wait_s(self._quiet_s))
         return max(now + LOOK_AGAIN_S, min(at, attempt.sending_since + self._silence_s))
 
     async def _pass_on_held_end(self) -> None:

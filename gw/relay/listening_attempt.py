@@ -10,7 +10,13 @@ import trio
 from gw.errors import CandidateSkipped, PluginMissing, ProviderError
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
-from gw.providers.spec import CallbackListenSession, ListenSession, PaddedListenSession, ProviderSpec
+from gw.providers.spec import (
+    CallbackListenSession,
+    KeptAliveListenSession,
+    ListenSession,
+    PaddedListenSession,
+    ProviderSpec,
+)
 from gw.relay.attempt import Attempt
 from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
@@ -36,6 +42,12 @@ NOTED_S = 5.0
 
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
+    __slots__ = (
+        "_converter", "_kept_alive", "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed", "final_s",
+        "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "sent_offset", "start_offset", "stretches",
+        "times", "was_silent",
+    )  # fmt: skip
+
     clock: SilenceClock
 
     def __init__(self, call: PreparedCall[ListenSession], attempt: Attempt, audio: SessionAudio) -> None:
@@ -55,7 +67,10 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         """Whether it was given up for its silence."""
         self.join: WordJoin | None = None
         """Drops words that a transcript before may have had."""
+        self.is_watched = False
+        """The task that watches has set itself a time at which to look; else it waits until the provider owes something."""
         self._padded: PaddedListenSession | None = None
+        self._kept_alive: KeptAliveListenSession | None = None
         self._replay_began_at = -math.inf
         self._replayed_s = 0.0  # end of the audio replayed, in session seconds
         self.forgiven_s = 0.0
@@ -83,6 +98,50 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         )
         self.clock = SilenceClock(session.pace, times, silence_s, trio.current_time())
         self._padded = session if isinstance(session, PaddedListenSession) else None
+        self._kept_alive = session if isinstance(session, KeptAliveListenSession) else None
+
+    @property
+    def keep_alive_at(self) -> float:
+        """Return when the session must be kept alive, unless audio is sent until then."""
+        return math.inf if self._kept_alive is None else self._kept_alive.keep_alive_at
+
+    async def keep_alive(self) -> None:
+        """Keep the session alive, if that is due. A failure ends the attempt."""
+        if self._kept_alive is not None and trio.current_time() >= self._kept_alive.keep_alive_at:
+            try:
+                await self._kept_alive.keep_alive()
+            except ProviderError as error:
+                self.note(error)
+
+    def watch(self) -> None:
+        """Have the provider watched from now on: it may owe something."""
+        if not self.is_watched:
+            self.watcher.wake()
+
+    async def wait_to_look(self, at: float, soonest: float) -> None:
+        """Wait until `at`, until the session must be kept alive, but at least until `soonest`, or until it has failed.
+
+        `at` infinite: also until `watch`.
+        """
+        if self.error is not None:
+            return
+        self.is_watched = at < math.inf
+        with trio.move_on_at(min(at, max(self.keep_alive_at, soonest))):
+            await self.watcher.wait()
+        self.is_watched = True
+
+    def flush(self) -> None:
+        self.clock.flush(trio.current_time())
+        self.watch()
+
+    def finish(self) -> None:
+        self.clock.finish(trio.current_time())
+        self.watch()
+
+    def hear(self, speech_s: float) -> None:
+        """Note that speech was sent."""
+        self.clock.hear(trio.current_time(), speech_s)
+        self.watch()
 
     @property
     def padding_s(self) -> float:
@@ -98,6 +157,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     async def _wait(self, pending: Awaitable[None]) -> None:
         self.sending_since = trio.current_time()
+        self.watch()
         try:
             await pending
         finally:
@@ -121,7 +181,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                     await pending
         self._replayed_s = replay.seconds(self.sent_offset)
         if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
-            self.clock.hear(trio.current_time(), speech_s)
+            self.hear(speech_s)
 
     def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> list[ListenEvent]:
         """Set the clock back: all speech is answered, except what follows the last word where words have times.
@@ -142,6 +202,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                 case Interim():
                     clock.transcript(final=False)
                     self.has_text = True
+                    self.watch()
                 case Final():
                     clock.transcript(final=True)
                     self.has_text = True

@@ -29,6 +29,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import trio
 
 from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
+from gw.net.wakeup import Wakeup
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
@@ -66,6 +67,10 @@ _RESERVED: dict[Modality, Usage] = {
 class SessionAttempt(Generic[S]):
     """One provider's part of a session."""
 
+    __slots__ = (
+        "attempt", "call", "ended", "error", "last_event_at", "live", "reported", "sending_since", "session", "watcher",
+    )  # fmt: skip
+
     def __init__(self, call: PreparedCall[S], attempt: Attempt) -> None:
         self.call = call
         self.attempt = attempt
@@ -74,14 +79,15 @@ class SessionAttempt(Generic[S]):
         self.sending_since = math.inf
         self.last_event_at = 0.0
         self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
-        self.failed = trio.Event()
+        self.watcher = Wakeup()
+        """Wakes the task that watches, where it waits for something to watch."""
         self.ended = False
         self.reported: Usage | None = None
 
     def note(self, error: ProviderError) -> None:
         """Note a failure: the watching task ends the attempt."""
         self.error = self.error or error
-        self.failed.set()
+        self.watcher.wake()
 
     def stop_sending(self, error: ProviderError) -> None:
         """Note that the provider takes no more input; the next one gets it from the buffer."""

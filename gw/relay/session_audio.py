@@ -27,12 +27,14 @@ from gw.wire.ear import Ear
 class ReplayBuffer:
     """The latest `max_s` seconds of raw audio, or `max_bytes` of a container. Offsets count the session's bytes."""
 
+    __slots__ = ("_block", "_format", "_max_bytes", "_pieces", "end", "start")
+
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
         self._format = fmt
         self._block = max(1, fmt.bytes_per_second // (fmt.sample_rate_hz or 1))
         """Bytes of one sample of every channel: audio is cut between blocks only."""
         self._max_bytes = int(max_s * fmt.bytes_per_second) or max_bytes
-        self._pieces: deque[bytes] = deque()
+        self._pieces: deque[bytes] | None = None
         self.start = 0  # offset of the first byte in the buffer
         self.end = 0  # offset after the last byte received
 
@@ -46,6 +48,8 @@ class ReplayBuffer:
         return offset - offset % self._block
 
     def append(self, data: bytes) -> None:
+        if self._pieces is None:
+            self._pieces = deque()
         self._pieces.append(data)
         self.end += len(data)
         if self.end - self.start > self._max_bytes:
@@ -62,7 +66,7 @@ class ReplayBuffer:
         at = self.start
         parts: list[bytes] = []
         read = 0
-        for piece in self._pieces:
+        for piece in self._pieces or ():
             if offset < at + len(piece):
                 part = piece[max(0, offset - at) :]
                 parts.append(part)
@@ -94,6 +98,11 @@ _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})
 
 
 class SessionAudio:
+    __slots__ = (
+        "_decoder", "_ended", "_format", "_lock", "_lost_s", "_pieces", "_size", "ear", "final_s", "is_container", "noticed_s",
+        "replay", "samples",
+    )  # fmt: skip
+
     def __init__(self, fmt: AudioFormat) -> None:
         self.is_container = fmt.encoding not in _RAW
         self.samples = PCM_16K if self.is_container else fmt  # format of the audio in `replay`
@@ -109,7 +118,13 @@ class SessionAudio:
         """Speech noticed in decoded samples; whoever uses it sets it back to zero."""
         self._decoder: LiveDecoder | None = None
         self._ended = False
-        self._lock = trio.Lock()  # held by the task that decodes: the sender, or an attempt that begins
+        self._lock: trio.Lock | None = None
+
+    def _decoding(self) -> trio.Lock:
+        """Return the lock that the task which decodes holds: the sender, or an attempt that begins."""
+        if self._lock is None:
+            self._lock = trio.Lock()
+        return self._lock
 
     def source_for(self, spec: ProviderSpec) -> AudioFormat:
         """Return the format that a provider of this type would get if it began now. Raise CannotConvert."""
@@ -139,7 +154,7 @@ class SessionAudio:
         if not self.is_container:
             self.replay.append(data)
             return data
-        async with self._lock:
+        async with self._decoding():
             if self._decoder is None and self._pieces is not None:
                 self._size += len(data)
                 if self._size <= MAX_BYTES:
@@ -169,13 +184,13 @@ class SessionAudio:
 
     async def end(self) -> bytes:
         """Note that no more audio will come, and return the samples that the decoder still holds."""
-        async with self._lock:
+        async with self._decoding():
             self._ended = True
             return await self._decode_for_caller([])
 
     async def decode(self) -> None:
         """Keep samples from now on. Raise CannotConvert."""
-        async with self._lock:
+        async with self._decoding():
             await self._begin_decoding()
 
     def final_until(self, at_s: float) -> None:

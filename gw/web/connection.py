@@ -18,6 +18,7 @@ import trio
 
 from gw.net.poller import Poller
 from gw.net.tcp import LOST, Transport
+from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
 from gw.types.pending import READY, Pending
 from gw.web.drain import Drain
@@ -54,7 +55,7 @@ def _released() -> None:
 
 class Connection:
     __slots__ = (
-        "_hung_up", "_paused", "_room", "_unwatch", "_waiter", "buffer", "client", "dead", "discarding", "drain", "dropped",
+        "_changed", "_hung_up", "_paused", "_room", "_unwatch", "buffer", "client", "dead", "discarding", "drain", "dropped",
         "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
     )  # fmt: skip
 
@@ -76,8 +77,8 @@ class Connection:
         self.reading = False  # a reader task runs
         self._unwatch: Callable[[], None] | None = None
         self._paused = False
-        self._waiter: trio.lowlevel.Task | None = None
-        self._room = trio.lowlevel.ParkingLot()
+        self._changed = Wakeup()
+        self._room = Wakeup()
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[None]:
@@ -113,7 +114,7 @@ class Connection:
         while not self.left:
             while len(self.buffer) > UNREAD_BYTES:
                 self._paused = True
-                await self._room.park()
+                await self._room.wait()
             await self._read_once()
 
     async def _read_once(self) -> None:
@@ -167,31 +168,19 @@ class Connection:
             return READY
         return self.wait_changed() if self.reading else self._read_once()
 
-    async def wait_changed(self) -> None:
-        """Wait until `wake`: bytes from a reader task, a client that left, the end of an answer. Reads nothing itself.
-
-        A bare trap in place of a ParkingLot: with a reader this runs once per request.
-        """
-        if self._waiter is not None:
-            raise trio.BusyResourceError("another task already waits for this client")
-        self._waiter = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort_wait)
-
-    def _abort_wait(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._waiter = None
-        return trio.lowlevel.Abort.SUCCEEDED
+    def wait_changed(self) -> Awaitable[None]:
+        """Wait until `wake`: bytes from a reader task, a client that left, the end of an answer. Reads nothing itself."""
+        return self._changed.wait()
 
     def wake(self) -> None:
         """Let `wait` return, because something its caller checks has changed."""
-        if self._waiter is not None:
-            task, self._waiter = self._waiter, None
-            trio.lowlevel.reschedule(task)
+        self._changed.wake()
 
     def taken(self) -> None:
         """Let a paused reader go on; call this after removing bytes from `buffer`."""
         if self._paused and len(self.buffer) <= UNREAD_BYTES:
             self._paused = False
-            self._room.unpark_all()
+            self._room.wake()
 
     def send_now(self, data: bytes) -> bytes:
         """Send what needs no waiting and return the remainder. Only `send` reports a broken connection."""

@@ -17,11 +17,12 @@ from contextlib import suppress
 
 import trio
 from websockets.datastructures import Headers
-from websockets.http11 import Request
+from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from gw.net.tcp import LOST
-from gw.net.ws_core import MAX_MESSAGE_BYTES, OPEN, WsSession
+from gw.net.wakeup import Wakeup
+from gw.net.ws_core import SERVER, WsSession
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.pending import Pending
 from gw.web import http_errors
@@ -42,17 +43,20 @@ _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 class ServerWebSocket(WsSession):
     """`handshake`, then `run`, then `finish`. The caller closes the transport."""
 
+    __slots__ = (
+        "__weakref__", "_accepted", "_cancel_scope", "_changed", "_connected", "_connection", "_delivering", "_denial", "_denial_body",
+        "_denied", "_disconnect", "_failure", "_head", "_response", "_room", "is_busy", "request_id",
+    )  # fmt: skip
+
     def __init__(self, head: Head, connection: Connection) -> None:
-        # The handshake's bytes are parsed and written here, so the protocol begins with frames.
-        protocol = ServerProtocol(state=OPEN, max_size=MAX_MESSAGE_BYTES, logger=_quiet)
-        super().__init__(protocol, connection.transport)
+        super().__init__(SERVER, connection.transport)
         self.request_id = uuid.uuid4().hex
-        self._server_protocol = protocol
         self._head = head
+        self._response: Response | None = None  # to the handshake, until it is sent
         self._connection = connection
         self._cancel_scope = trio.CancelScope()
-        self._changed = trio.lowlevel.ParkingLot()  # wakes the app: a message was queued, or the session ended
-        self._room = trio.lowlevel.ParkingLot()
+        self._changed = Wakeup()  # wakes the app: a message was queued, or the session ended
+        self._room = Wakeup()
         self._connected = False  # `websocket.connect` was received
         self._disconnect: Message | None = None
         self._failure: Exception | None = None  # raised by what takes the messages
@@ -70,7 +74,7 @@ class ServerWebSocket(WsSession):
         fields = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
         if head.method != b"GET" or not head.body.done:
             return Refused(400, "a WebSocket handshake is a GET without a body")
-        self._response = self._server_protocol.accept(Request(head.target, fields))
+        self._response = ServerProtocol(logger=_quiet).accept(Request(head.target, fields))
         if self._response.status_code == 101:
             return None
         version = [(b"sec-websocket-version", b"13"), (b"upgrade", b"websocket")]
@@ -96,9 +100,8 @@ class ServerWebSocket(WsSession):
     async def finish(self, *, failed: bool) -> bool:
         """After `run`: answer or close what the app left open. False when the connection can only be cut."""
         connection = self._connection
-        self._messages.clear()
-        self._unread = 0
-        self._room.unpark_all()  # the reader goes on, so that it sees the client's close frame
+        self._drop_messages()
+        self._room.wake()  # the reader goes on, so that it sees the client's close frame
         if self._denied:
             return True
         await self._turn.take()  # the reader may be writing a pong or the answer to a close
@@ -135,13 +138,13 @@ class ServerWebSocket(WsSession):
             self._connected = True
             return {"type": "websocket.connect"}
         while not self._messages and self._disconnect is None:
-            await self._changed.park()
+            await self._changed.wait()
         if not self._messages:
             assert self._disconnect is not None
             return self._disconnect
         message = self._pop()
         if self._unread <= UNREAD_BYTES:
-            self._room.unpark_all()
+            self._room.wake()
         return {"type": "websocket.receive", "bytes" if isinstance(message, bytes) else "text": message}
 
     async def for_each_message(self, take: Callable[[str | bytes], Pending]) -> Message:
@@ -155,18 +158,18 @@ class ServerWebSocket(WsSession):
                 if (pending := take(self._pop())) is not None:
                     await pending
             self._take = take  # from now on the reader delivers, so that no two messages are under way at once
-            self._room.unpark_all()
+            self._room.wake()
             while self._failure is None:
                 if self._disconnect is not None and not self._messages and not self._delivering:
                     return self._disconnect
-                await self._changed.park()
+                await self._changed.wait()
             raise self._failure
         finally:
             self._take = None
 
     def _queue(self, data: bytes, text: bool) -> None:
         super()._queue(data, text)
-        self._changed.unpark_all()
+        self._changed.wake()
 
     def _after_take(self, pending: Awaitable[None]) -> Pending:
         self._delivering = True
@@ -191,13 +194,13 @@ class ServerWebSocket(WsSession):
             self._take_failed(error)
         finally:
             self._delivering = False
-            self._changed.unpark_all()
+            self._changed.wake()
         while self._unread > UNREAD_BYTES:
-            await self._room.park()
+            await self._room.wait()
 
     def _take_failed(self, error: Exception) -> Pending:
         self._take, self._failure = None, error
-        self._changed.unpark_all()
+        self._changed.wake()
         return None
 
     async def _answer(self) -> None:
@@ -233,7 +236,7 @@ class ServerWebSocket(WsSession):
 
     def _end(self, code: int, reason: str) -> None:
         self._disconnect = {"type": "websocket.disconnect", "code": code, "reason": reason}
-        self._changed.unpark_all()
+        self._changed.wake()
 
     # ------------------------------------------------------------------ to the client
 
@@ -253,6 +256,7 @@ class ServerWebSocket(WsSession):
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
 
     async def _accept(self, message: Message) -> None:
+        assert self._response is not None
         headers, connection = self._response.headers, self._connection
         if message.get("subprotocol"):
             headers["Sec-WebSocket-Protocol"] = message["subprotocol"]
@@ -261,7 +265,8 @@ class ServerWebSocket(WsSession):
                 raise ValueError("a response header holds a line break")
             headers[name.decode("latin-1")] = value.decode("latin-1")
         self._accepted = True
-        await connection.send(self._response.serialize())
+        response, self._response = self._response.serialize(), None
+        await connection.send(response)
         connection.sink = self.feed
         if connection.buffer:
             early = bytes(connection.buffer)

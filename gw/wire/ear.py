@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections import deque
 from collections.abc import Callable
 from sys import byteorder
-from typing import Final
+from typing import Final, TypeVar
 
 from gw.types.audio import AudioFormat
 from gw.wire import g711
@@ -42,6 +41,9 @@ _BAR_RATIO: Final = 1.5  # how much louder than disregarded audio speech must be
 _QUIET_AGAIN_S: Final = 1.5  # silence after which disregarded audio is over
 _MOST_LEAST_SPEECH_S: Final = 0.8
 _MAX_SOUNDS: Final = 512
+
+
+S = TypeVar("S", "Sound", "Run")
 
 
 class Sound:
@@ -68,6 +70,12 @@ class Run:
 class Ear:
     """Raw samples in, in pieces of any length. Compressed audio is not heard: `hears` is false."""
 
+    __slots__ = (
+        "_bar", "_block_ends_s", "_blocks", "_byte_s", "_examined", "_floor", "_highest", "_highest_before", "_least_speech_s",
+        "_loud_level", "_lowest", "_most_bytes", "_run", "_run_s", "_sound", "_sound_level", "_window_bytes", "at_s", "hears",
+        "loud_until_s", "runs", "sounds", "speech_until_s",
+    )  # fmt: skip
+
     def __init__(self, fmt: AudioFormat) -> None:
         rate = fmt.bytes_per_second
         block = max(1, rate // (fmt.sample_rate_hz or 1))  # bytes of one sample of every channel
@@ -80,17 +88,17 @@ class Ear:
         """Seconds of audio heard."""
         self.speech_until_s = 0.0
         """End of the last speech."""
-        self.sounds: deque[Sound] = deque(maxlen=_MAX_SOUNDS)
-        """The stretches that `forget` has not dropped, in order."""
+        self.sounds: list[Sound] = []
+        """The stretches that `forget` has not dropped, in order; the latest _MAX_SOUNDS, as of `runs`."""
         self._sound = Sound(-math.inf, -math.inf)  # the last one
-        self.runs: deque[Run] = deque(maxlen=_MAX_SOUNDS)
+        self.runs: list[Run] = []
         """The speech in them, split at pauses."""
         self._run = Run(-math.inf, -math.inf)  # the last loud audio
         self._least_speech_s = LEAST_SPEECH_S
         self._run_s = 0.0  # loud audio since the last pause
         self.loud_until_s = 0.0
         """End of the last loud window."""
-        self._blocks: deque[float] = deque([0.0] * _BLOCKS, maxlen=_BLOCKS)
+        self._blocks = [0.0] * _BLOCKS
         self._block_ends_s = _BLOCK_S
         self._lowest = 32_768.0  # level of the current block
         self._highest = 0.0
@@ -130,7 +138,7 @@ class Ear:
         sound = self._sound
         if start_s - sound.end_s > _JOINED_S:
             self._sound = sound = Sound(start_s, end_s)
-            self.sounds.append(sound)
+            _append(self.sounds, sound)
         else:
             sound.end_s = end_s
         if level <= self._loud_level:
@@ -147,7 +155,7 @@ class Ear:
         speech_s: float = end_s - start_s
         if before_s < self._least_speech_s:
             speech_s = run_s
-            self.runs.append(self._run)
+            _append(self.runs, self._run)
         sound.speech_s += speech_s
         self.speech_until_s = end_s
         return speech_s
@@ -193,13 +201,14 @@ class Ear:
     def forget(self, until_s: float) -> None:
         """Drop the sounds that ended before `until_s`; one that goes on begins anew."""
         while self.runs and self.runs[0].end_s <= until_s:
-            self.runs.popleft()
+            del self.runs[0]
         while self.sounds and self.sounds[0].end_s <= until_s:
-            if self.sounds.popleft() is self._sound:
+            if self.sounds.pop(0) is self._sound:
                 self._sound = Sound(-math.inf, -math.inf)
 
     def _end_block(self, end_s: float) -> None:
         self._block_ends_s = end_s + _BLOCK_S
+        del self._blocks[0]
         self._blocks.append(self._lowest)
         self._lowest = 32_768.0
         self._highest_before, self._highest = self._highest, 0.0
@@ -209,6 +218,12 @@ class Ear:
         self._floor = floor = min(floor, _HIGHEST_FLOOR)
         self._sound_level = max(_LEAST_SOUND, _SOUND_RATIO * floor)
         self._loud_level = max(_LOUD, _LOUD_RATIO * floor, self._bar)
+
+
+def _append(latest: list[S], one: S) -> None:
+    if len(latest) == _MAX_SOUNDS:
+        del latest[0]
+    latest.append(one)
 
 
 def amplitude_of(fmt: AudioFormat) -> Callable[[bytes], float]:

@@ -6,13 +6,10 @@ from collections.abc import Awaitable
 
 import pytest
 import trio
-from websockets.client import ClientProtocol
 from websockets.frames import Opcode
-from websockets.protocol import State
-from websockets.server import ServerProtocol
-from websockets.uri import parse_uri
 
-from gw.net.ws_core import MAX_MESSAGE_BYTES, WsSession
+from gw.net.ws_core import CLIENT, MAX_MESSAGE_BYTES, SERVER, WsSession
+from gw.net.ws_frames import BINARY
 from gw.types.pending import READY
 from tests.fakes.net import StreamTransport
 
@@ -41,9 +38,7 @@ class Wire(StreamTransport):
 
 class Session(WsSession):
     def __init__(self, side):
-        uri = parse_uri("ws://gw/")
-        protocol = ClientProtocol(uri, state=State.OPEN) if side == "client" else ServerProtocol(state=State.OPEN)
-        super().__init__(protocol, Wire())
+        super().__init__(CLIENT if side == "client" else SERVER, Wire())
 
     def _closed_error(self) -> Exception:
         return EOFError("over")
@@ -65,7 +60,7 @@ class Session(WsSession):
     async def receive(self, data: bytes) -> list[str | bytes]:
         if (pending := self.feed(data)) is not None:
             await pending
-        return [self._pop() for _ in range(len(self._messages))]
+        return [self._pop() for _ in range(len(self._messages or ()))]
 
 
 @pytest.fixture(params=["client", "server"])
@@ -120,6 +115,26 @@ async def test_a_ping_is_answered_and_owed_while_another_writes(pair):
     await pending
     sender._protocol.receive_data(receiver.drain())
     assert [event.opcode for event in sender._protocol.events_received()] == [Opcode.TEXT, Opcode.PONG]
+
+
+async def test_the_protocol_object_is_held_only_while_there_is_something_for_it(pair):
+    sender, receiver = pair
+    assert await receiver.receive(sender._encode(BINARY, b"plain")) == [b"plain"]
+    assert receiver._library is None
+    sender._protocol.send_ping(b"now")
+    await sender._answer()
+    await receiver.receive(sender.drain())
+    assert receiver.drain()[0] & 15 == Opcode.PONG
+    assert (sender._library, receiver._library) == (None, None)
+    sender._protocol.send_binary(b"in ", fin=False)
+    await sender._flush()
+    assert await receiver.receive(sender.drain()) == []
+    assert receiver._library is not None  # it knows the fragment
+    sender._protocol.expect_continuation_frame = True
+    sender._protocol.send_continuation(b"parts", fin=True)
+    await sender._flush()
+    assert await receiver.receive(sender.drain()) == [b"in parts"]
+    assert receiver._library is None
 
 
 async def test_the_closing_handshake(pair):

@@ -43,6 +43,20 @@ def test_who_has_heard_nothing_owes_nothing():
     assert first_overdue(clock, BEGAN) is None
 
 
+def test_where_nothing_is_owed_nobody_has_to_look_until_something_is():
+    clock = made()
+    assert clock.look_again_at(BEGAN, math.inf) == math.inf
+    end = spoken(clock, 0.02)
+    assert clock.look_again_at(end, 0.0) < end + 1
+    clock.event(end + 0.5)
+    assert clock.look_again_at(end + 0.5, 0.5) == math.inf
+    clock.transcript(final=False)
+    assert clock.look_again_at(end + 0.5, 0.5) < end + 2
+    clock.transcript(final=True)
+    clock.finish(end + 1)
+    assert clock.look_again_at(end + 1, 1.0) < end + 5
+
+
 def test_less_speech_than_a_word_is_not_owed_an_answer():
     clock = made()
     assert first_overdue(clock, spoken(clock, 0.18)) is None

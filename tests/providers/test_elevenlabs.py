@@ -284,11 +284,13 @@ async def test_a_flush_commits(nursery, autojump_clock):
 
 
 async def test_transcription_is_kept_alive_while_nobody_speaks(nursery, autojump_clock):
-    rig = Rig(nursery)
+    rig, began = Rig(nursery), trio.current_time()
     async with rig.listen() as session:
-        await trio.sleep(15)
-        await session.send_audio(bytes(320))
-        await trio.sleep(25)
+        for _ in range(40):
+            await trio.sleep(1)
+            await session.keep_alive()
+            if trio.current_time() == pytest.approx(began + 15):
+                await session.send_audio(bytes(320))
         await transcript(session)
     empty = [frame for frame in rig.frames if not frame["audio_base_64"] and not frame["commit"]]
     assert len(empty) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 import structlog
@@ -238,6 +239,35 @@ async def test_orders_before_anybody_listens_are_carried_out(tmp_path, autojump_
             await session.finish()
             while not session.done:
                 await session.receive()
+
+
+class Steps(trio.abc.Instrument):
+    """Counts how often tasks run, by name."""
+
+    def __init__(self):
+        self.of = Counter()
+
+    def before_task_step(self, task):
+        self.of[task.name.rpartition(".")[2]] += 1
+
+
+async def test_an_idle_session_is_kept_alive_and_wakes_no_task_otherwise(tmp_path, autojump_clock):
+    async with open_plane(DEEPGRAM, tmp_path) as made:
+        fake, steps = FakeDeepgram(api_key="k"), Steps()
+        made.net.hosts["deep.test", 80] = hosted(fake)
+        request = ListenRequest(model="deep/nova-3", format=PCM_16K, dialect="deepgram")
+        async with made.gateway.relay.listen(request, Caller()) as session:
+            await trio.testing.wait_all_tasks_blocked()
+            trio.lowlevel.add_instrument(steps)
+            await trio.sleep(60)
+            trio.lowlevel.remove_instrument(steps)
+            assert 14 <= fake.ledger[0].fields["kept"] <= 15
+            assert steps.of["_watch_and_probe"] <= 3 * 15  # sending takes some
+            await talk(session, frames(speech()))
+            events = []
+            while not session.done:
+                events += await session.receive()
+        assert texts(events) == SAID
 
 
 async def test_a_change_of_settings_is_given_to_the_next_provider_too(tmp_path, autojump_clock):
