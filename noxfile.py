@@ -156,11 +156,11 @@ def docs(session: nox.Session) -> None:
 def build(session: nox.Session) -> None:
     """sdist and wheel; the wheel works in an environment of its own; the bill of materials of what it was tested with."""
     out = Path(session.create_tmp()).resolve()
-    for old in out.glob("gw-*"):
+    for old in out.glob("gw_voice-*"):
         old.unlink()
     session.install("build[uv]")
     session.run("python", "-m", "build", "--installer=uv", "--outdir", str(out), silent=True)
-    (wheel,) = out.glob("gw-*.whl")
+    (wheel,) = out.glob("gw_voice-*.whl")
     held = set(zipfile.ZipFile(wheel).namelist())
     for needed in ("gw/py.typed", "gw/config/gw.yaml.example", "gw/cli/main.py", "gw/frontend_dist/index.html"):
         if needed not in held:
@@ -186,7 +186,7 @@ def compiled(session: nox.Session) -> None:
     session.install("build[uv]")
     build = ("python", "-m", "build", "--installer=uv", "--wheel", "--outdir", str(out / "dist"))
     session.run(*build, env={"HATCH_BUILD_HOOKS_ENABLE": "1"}, silent=True)
-    (wheel,) = (out / "dist").glob("gw-*.whl")
+    (wheel,) = (out / "dist").glob("gw_voice-*.whl")
     if "none-any" in wheel.name:
         session.error(f"{wheel.name} is not compiled")
     # The tests stand beside the files of the wheel, so that no path leads to the checkout's modules.

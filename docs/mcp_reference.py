@@ -22,6 +22,8 @@ A coding agent can inspect and manage the gateway over the Model Context Protoco
 [HTTP API](api.md) does, with the same checks and errors; the audit log records their changes with the source `mcp`. They
 work through the running gateway, or on the database itself where none runs.
 
+It needs the extra `mcp`: `pip install '.[mcp]'` or `uv run --extra mcp gw mcp` in a checkout ([installation](install.md#extras)).
+
 On the agent's own machine, over stdio:
 
 ```

@@ -36,12 +36,12 @@ _LAST = """
 ## Sound
 
 This table lists the formats that each provider makes itself. gw converts to other requested formats: to raw samples, WAV, µ-law, A-law
-and MP3 always, to Opus, Ogg, AAC and FLAC with `pip install 'gw[audio]'`. Without that extra, gw skips a candidate that does not offer
+and MP3 always, to Opus, Ogg, AAC and FLAC with `pip install '.[audio]'`. Without that extra, gw skips a candidate that does not offer
 the requested format, and the error names the extra.
 
 gw passes audio that an app *sends* in a live session unchanged to a provider that accepts its format (Deepgram accepts containers). Other
 providers, and every provider that takes over in mid-session, receive 16 kHz samples. gw decodes WAV always, and Ogg and WebM with Opus,
-bare Opus packets, FLAC, MP3 and AAC with `gw[audio]`. It does not decode a streamed MP4. Without the extra, gw answers 501
+bare Opus packets, FLAC, MP3 and AAC with the extra `audio`. It does not decode a streamed MP4. Without the extra, gw answers 501
 `plugin_missing`.
 
 """

@@ -85,6 +85,11 @@ def _plain(value: object) -> object:
     return None
 
 
+def install_extra(extra: str) -> str:
+    """Return how to install an extra of gw. It is not on a package index, so only a checkout or a wheel can be named."""
+    return f"install gw with its extra {extra!r}: pip install '.[{extra}]' in a checkout"
+
+
 @attrs.frozen(kw_only=True)
 class Problem:
     """One thing wrong with the configuration. `line` and `column` count from 1; 0 = no position known."""
@@ -428,7 +433,7 @@ class PluginMissing(ProviderError, ModuleNotFoundError, status=501, code="plugin
 
     @property
     def message(self) -> str:
-        return f"No module named {self.module!r}; install it with: pip install 'gw[{self.extra}]'"
+        return f"No module named {self.module!r}; {install_extra(self.extra)}"
 
 
 class CandidateSkipped(ProviderError, outcome="skipped"):

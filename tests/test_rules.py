@@ -30,7 +30,7 @@ LONG = {"errors.py": "one tree: split, its diagram and its classes would drift a
 
 ACROSS = {"test_rules.py", "test_typing.py"}
 """Tests of the tree as a whole."""
-ACROSS_FOLDERS = {"e2e", "fuzz", "contract", "clients", "browser", "fakes"}
+ACROSS_FOLDERS = {"deploy", "e2e", "fuzz", "contract", "clients", "browser", "fakes"}
 """Folders of tests that run through many modules."""
 SEVERAL_FOR_ONE = re.compile(r"(?P<module>.+?)__\w+\Z")
 """`test_relay__cancel.py` is a further file about `relay.py`."""
@@ -205,6 +205,17 @@ def test_the_readme_begins_with_two_commands_that_exist():
     assert project["project"]["scripts"]["gw"] == "gw.cli.main:main"
     assert any(str(text).startswith("nox") for text in project["dependency-groups"]["dev"])
     assert (ROOT / "noxfile.py").is_file()
+
+
+def test_nothing_installs_a_package_of_an_index_that_only_has_our_name():
+    """Nobody holds the name `gw`, so whoever takes it would be installed."""
+    named = re.compile(r"pip3? install (-\S+ )*['\"]?gw\b|uvx (--from )?['\"]?gw|\bgw\[[a-z]|--with ['\"]?gw\b|['\"]gw-voice\[")
+    tops = ("gw", "docs", "deploy", "bench", "examples", "tests", "frontend/src", ".ci")
+    texts = [path for top in tops for path in (ROOT / top).rglob("*") if path.is_file() and "node_modules" not in path.parts]
+    texts += [*ROOT.glob("*.md"), ROOT / "gw.yaml.example", ROOT / "noxfile.py"]
+    texts = [path for path in texts if path.suffix not in (".pyc", ".png", ".so") and path.name != "test_rules.py"]
+    assert len(texts) > 500
+    assert [str(path) for path in texts if named.search(path.read_text("utf-8", "replace"))] == []
 
 
 def test_no_file_names_a_place_of_one_machine():

@@ -30,7 +30,7 @@ _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 class CaptureBody(Body):
-    """Words and sound of a project to keep, encrypted. It needs GW_SECRET, and `audio` needs gw[capture]."""
+    """Words and sound of a project to keep, encrypted. It needs GW_SECRET, and `audio` needs the extra capture."""
 
     text: bool = False
     audio: bool = False
@@ -40,7 +40,7 @@ class CaptureBody(Body):
     names: tuple[str, ...] = ()
     """Words that are replaced before anything is kept, beside card numbers, phone numbers and mail addresses."""
     presidio: Annotated[str, Meta(max_length=200)] = ""
-    """Name or folder of the spaCy model with which Presidio replaces names and places too. It needs gw[presidio]."""
+    """Name or folder of the spaCy model with which Presidio replaces names and places too. It needs the extra presidio."""
 
 
 class CreateProject(Body):

@@ -15,7 +15,7 @@ from gw.cli.backend import Backend, NoDaemon
 from gw.cli.config_file import defaults, load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside, log_warnings
-from gw.config.cross_checks import check_mcp_bind
+from gw.config.mcp_rules import check_mcp_bind, mcp_missing
 from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.types.secret import Secret
@@ -45,6 +45,8 @@ def mcp(
     HTTP request must carry it as a bearer token, and a --host that others can reach requires it; stdio never does.
     """
     redactor = log_warnings()
+    if missing := mcp_missing():
+        raise CommandFailed(f"gw mcp needs a library that is not installed; {missing}")
     import trio
 
     from gw.mcp.run import run

@@ -22,7 +22,7 @@ from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
 from gw.config.capture_rules import check_capture
-from gw.config.cross_checks import check_mcp_bind
+from gw.config.mcp_rules import check_mcp
 from gw.config.parse import demo_settings
 from gw.config.settings import Settings
 from gw.errors import ConfigError, Problem
@@ -127,8 +127,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
     check_capture(settings)
-    if settings.mcp.enabled:
-        check_mcp_bind(settings, address.host)
+    check_mcp(settings, address.host)
     if is_loopback(address.host) or settings.auth.on:
         return attrs.evolve(settings, serve=address)
     open_bind = f"open to everyone who can reach {address.host}: no key is required (auth.allow_open)"

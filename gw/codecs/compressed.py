@@ -1,4 +1,4 @@
-"""Conversion between samples and compressed audio: MP3 is encoded by `gw.codecs.mp3`, all else takes PyAV, which `gw[audio]` installs.
+"""Conversion between samples and compressed audio: MP3 is encoded by `gw.codecs.mp3`, all else takes PyAV (extra `audio`).
 
 PyAV is imported when needed, so an installation without the extra pays nothing, and errors name the extra. Encoding a second of
 speech with it takes 10 to 25 ms, the first import half a second: callers that must not block run `converter` and its result in a

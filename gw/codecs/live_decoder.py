@@ -3,7 +3,7 @@
     decoder = LiveDecoder(fmt)             # raises CannotConvert
     samples = decoder.feed(piece)          # 16 kHz mono; a second of speech takes about 3 ms
 
-The first bytes determine the format, whatever was announced. WAV needs no library; all else uses PyAV, which `gw[audio]`
+The first bytes determine the format, whatever was announced. WAV needs no library; all else uses PyAV, which the extra `audio`
 installs. `gw.codecs.compressed` decodes some containers only once they are complete; a live session cannot wait, so its
 containers are read by `gw.wire.containers`, and the codec gets their packets.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from gw.config.settings import Settings
-from gw.errors import ConfigError, Problem
+from gw.errors import ConfigError, Problem, install_extra
 from gw.types.entities import Capture
 from gw.types.secret import Secret
 
@@ -23,9 +23,9 @@ def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | No
     if not secret:
         return "capture needs GW_SECRET, with which everything captured is encrypted", "set it to a long random text, and keep that"
     if capture.audio and find_spec("av") is None:
-        return "capture.audio needs a codec that is not installed", f"pip install 'gw[{AUDIO_EXTRA}]'"
+        return "capture.audio needs a codec that is not installed", install_extra(AUDIO_EXTRA)
     if capture.presidio and find_spec(PRESIDIO_MODULE) is None:
-        return "capture.presidio needs Presidio, which is not installed", f"pip install 'gw[{PRESIDIO_EXTRA}]'"
+        return "capture.presidio needs Presidio, which is not installed", install_extra(PRESIDIO_EXTRA)
     return None
 
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from gw.config.load import Document, Path, dotted
+from gw.config.mcp_rules import TOKEN_HINT, open_to_all
 from gw.config.node import suggestion
 from gw.config.settings import ANY_ORIGIN, Settings
 from gw.config.weak_secrets import HINT, weakness
-from gw.errors import ConfigError, Problem
+from gw.errors import Problem
 from gw.types.address import is_loopback
 from gw.types.bank_address import BankAddress
 from gw.types.entities import DEFAULT_PROJECT, Model
@@ -21,7 +22,6 @@ from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
 _FLEET_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_MCP_HINT = "set GW_MCP_TOKEN, the token that MCP clients send, or serve on loopback"
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
@@ -141,7 +141,7 @@ class CrossChecks:
             hint = "set auth.admin_token or auth.keys, or auth.allow_open: true"
             self._document.problem(("serve", "host"), what, hint)
         elif settings.mcp.enabled and settings.mcp_refuses(serve.host):
-            self._document.problem(("mcp", "enabled"), _open_mcp(serve.host), _MCP_HINT)
+            self._document.problem(("mcp", "enabled"), open_to_all(serve.host), TOKEN_HINT)
         if why := weakness(settings.mcp_token.reveal()):
             what = f"the environment variable GW_MCP_TOKEN {why}"
             self._document.problems.append(Problem(what=what, where="GW_MCP_TOKEN", hint=HINT))
@@ -193,18 +193,6 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("mcp", "enabled"), what)
     if why := weakness(settings.secret.reveal()):
         yield f"GW_SECRET {why}. Whoever copies the database could find it out and decrypt it; `gw secret rotate` changes it ({HINT})"
-
-
-def check_mcp_bind(settings: Settings, host: str) -> None:
-    """Raises ConfigError if others would get the tools for MCP on `host` without a credential."""
-    if settings.mcp_refuses(host):
-        file, line = str(settings.path or ""), settings.lines.get(("mcp", "enabled"), 0)
-        problem = Problem(what=_open_mcp(host), hint=_MCP_HINT, where="mcp.enabled", file=file, line=line, column=1)
-        raise ConfigError(problems=(problem,))
-
-
-def _open_mcp(host: str) -> str:
-    return f"MCP on {host!r} would let everybody who can reach it administer the gateway: GW_MCP_TOKEN is not set"
 
 
 def _at(document: Document, path: Path, what: str) -> str:

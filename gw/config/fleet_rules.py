@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from gw.config.settings import Settings
-from gw.errors import ConfigError, Problem
+from gw.errors import ConfigError, Problem, install_extra
 
 FLEET_EXTRA = "fleet"
 
@@ -16,7 +16,7 @@ def check_fleet(settings: Settings) -> None:
     Not checked when the file is read: most commands do without it.
     """
     if settings.fleet.valkey and find_spec("glide") is None:
-        raise fleet_error(settings, "fleet.valkey needs a client that is not installed", f"pip install 'gw[{FLEET_EXTRA}]'")
+        raise fleet_error(settings, "fleet.valkey needs a client that is not installed", install_extra(FLEET_EXTRA))
 
 
 def fleet_error(settings: Settings, what: str, hint: str = "") -> ConfigError:

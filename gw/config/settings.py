@@ -50,7 +50,7 @@ def _first_event_s(**values: float) -> dict[Any, float]:
 class ProviderOptions:
     """The options of provider entries; `gw.types.provider_types` says which type takes which. Never instantiated."""
 
-    model_path: Annotated[Path, "without base_url: gw runs the engine itself (gw[whisper]); relative to this file"]
+    model_path: Annotated[Path, "without base_url: gw runs the engine itself (extra whisper); relative to this file"]
     voices_path: Path
     device: str
     compute_type: str

@@ -292,7 +292,7 @@ class ProviderSpec:
     engine_needs: tuple[str, ...] = ()
     """Modules that such an engine imports."""
     engine_extra: str = ""
-    """Extra of this package (`gw[...]`) that installs them."""
+    """Extra of this package that installs them."""
 
     def takes_natively(self, request: ChatRequest) -> bool:
         """Return whether the vendor speaks the dialect of `request`."""

@@ -28,11 +28,11 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     """Words and sound of a project's requests that are kept, encrypted (docs/capture.md)."""
 
     text: Annotated[bool, "prompts, answers and transcripts, without card numbers, phone numbers and mail addresses"] = False
-    audio: Annotated[bool, "both sides' sound (needs gw[capture])"] = False
+    audio: Annotated[bool, "both sides' sound (needs the extra capture)"] = False
     share: Annotated[float, msgspec.Meta(ge=0, le=1), "share of sessions of which something is kept"] = 0.05
     keep_days: Annotated[int, msgspec.Meta(ge=1, le=3_650), "then it is deleted"] = 14
     names: Annotated[tuple[str, ...], "words that are replaced before anything is kept"] = ()
-    presidio: Annotated[str, "spaCy model with which Presidio replaces names and places too (needs gw[presidio])"] = ""
+    presidio: Annotated[str, "spaCy model with which Presidio replaces names and places too (needs the extra presidio)"] = ""
 
     @property
     def on(self) -> bool:

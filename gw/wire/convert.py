@@ -23,10 +23,10 @@ _MAX_HEADER_BYTES = 64 * 1024  # limit for the chunks before a WAV's samples
 
 
 class CannotConvert(ValueError):
-    """These two formats cannot be converted, or not without what `gw[extra]` installs."""
+    """These two formats cannot be converted, or not without what gw's extra `extra` installs."""
 
     def __init__(self, what: str, extra: str = "") -> None:
-        super().__init__(f"{what}; install gw[{extra}]" if extra else what)
+        super().__init__(f"{what}; install gw with its extra {extra!r}" if extra else what)
         self.extra = extra
 
 

@@ -132,7 +132,7 @@ def test_an_engine_that_is_not_installed_is_named_with_its_extra(check, monkeypa
     modality = "stt" if kind == "whisper" else "tts"
     rows, result = check(f"providers: {{{entry}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")
     assert result.exit_code == 5
-    expected = f"No module named '{module}'; install it with: pip install 'gw[{kind}]'"
+    expected = f"No module named '{module}'; install gw with its extra '{kind}': pip install '.[{kind}]' in a checkout"
     assert rows[f"provider {kind}"] == ("failed", expected)
     server = f"{kind}: {{base_url: 'http://127.0.0.1:9'}}"
     rows, result = check(f"providers: {{{server}}}\nmodels: {{{modality}: [{kind}/m]}}\nserve: {{port: 0}}\n")

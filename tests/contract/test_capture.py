@@ -205,7 +205,7 @@ def test_the_gateway_does_not_start_where_what_it_should_capture_cannot_be(tmp_p
     assert ("GW_SECRET" in problem.what, problem.line) == (True, 5)
     monkeypatch.setattr("gw.config.capture_rules.find_spec", lambda name: None)
     (problem,) = checked(CONFIG.replace("text: true", "audio: true"), SECRET).problems
-    assert problem.hint == "pip install 'gw[capture]'"
+    assert problem.hint == "install gw with its extra 'capture': pip install '.[capture]' in a checkout"
 
 
 async def test_a_reload_that_cannot_capture_changes_nothing(running: Running, tmp_path: Path):

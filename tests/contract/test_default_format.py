@@ -121,7 +121,7 @@ async def test_other_compressed_formats_name_the_extra(encoding, model, tmp_path
         body = json(model=model, input=TEXT, voice="alloy", response_format=encoding)
         reply = await plane.post("/v1/audio/speech", body)
         assert (reply.status, reply.error["code"]) == (400, "unsupported_parameter")
-        assert "install gw[audio]" in reply.error["message"]
+        assert "install gw with its extra 'audio'" in reply.error["message"]
         assert reply.error["param"] == "response_format"
 
 
@@ -139,4 +139,4 @@ async def test_a_candidate_that_makes_the_format_itself_is_called_instead(tmp_pa
         assert (reply.status, reply.headers["x-gw-model"], reply.headers["content-type"]) == (200, "house/tts-x", "audio/opus")
         skipped, answered = plane.kept.record.attempts
         assert (skipped.outcome, answered.outcome) == ("missing_ability", "ok")
-        assert "install gw[audio]" in skipped.detail
+        assert "install gw with its extra 'audio'" in skipped.detail

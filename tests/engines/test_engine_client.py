@@ -136,4 +136,4 @@ async def test_a_missing_library_names_its_extra():
     error = caught.value
     assert isinstance(error, ModuleNotFoundError)
     assert (error.name, error.extra, error.provider, error.retryable) == ("no_such_library", "whisper", "p", True)
-    assert str(error) == "No module named 'no_such_library'; install it with: pip install 'gw[whisper]'"
+    assert str(error) == "No module named 'no_such_library'; install gw with its extra 'whisper': pip install '.[whisper]' in a checkout"

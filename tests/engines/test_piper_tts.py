@@ -41,7 +41,7 @@ async def test_an_invalid_voice(tmp_path):
 
 
 async def test_without_the_library():
-    with pytest.raises(PluginMissing, match=r"No module named 'piper'; install it with: pip install 'gw\[piper\]'"):
+    with pytest.raises(PluginMissing, match=r"No module named 'piper'; install gw with its extra 'piper'"):
         await piper_tts.address("p", {"model_path": "x.onnx"})
 
 

@@ -45,7 +45,7 @@ async def test_a_voice_that_is_not_there_is_for_another_candidate(account_at, se
 async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
     account = account_at("kokoro", model_path="x", voices_path="y")
     for calling in (spoken(kokoro.speak(request(), account)), kokoro.check(account)):
-        with pytest.raises(PluginMissing, match=r"'kokoro_onnx'.*gw\[kokoro\]"):
+        with pytest.raises(PluginMissing, match=r"'kokoro_onnx'.*extra 'kokoro'"):
             await calling
 
 

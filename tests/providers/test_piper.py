@@ -119,7 +119,7 @@ async def test_health(account, server, autojump_clock):
 async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
     account = account_at("piper", model_path="x.onnx")
     for calling in (spoken(piper.speak(request(), account)), piper.check(account)):
-        with pytest.raises(PluginMissing, match=r"'piper'.*gw\[piper\]"):
+        with pytest.raises(PluginMissing, match=r"'piper'.*extra 'piper'"):
             await calling
 
 

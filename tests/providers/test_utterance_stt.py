@@ -231,7 +231,7 @@ async def test_an_engine_of_ours(account_at, tmp_path, engine_libraries):
 
 
 async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
-    with pytest.raises(PluginMissing, match=r"gw\[whisper\]"):
+    with pytest.raises(PluginMissing, match=r"extra 'whisper'"):
         await listened(account_at("whisper", model_path="x"))
 
 

@@ -120,7 +120,7 @@ async def test_the_address_chooses(account_at):
 async def test_an_engine_that_is_not_installed(account_at, autojump_clock):
     account = account_at("whisper", model_path="x")
     for calling in (recognized(whisper.transcribe(request(), account)), whisper.check(account)):
-        with pytest.raises(PluginMissing, match=r"'faster_whisper'.*gw\[whisper\]"):
+        with pytest.raises(PluginMissing, match=r"'faster_whisper'.*extra 'whisper'"):
             await calling
 
 

@@ -377,7 +377,7 @@ async def test_speech_that_cannot_be_converted_is_requested_of_nobody(make_relay
     monkeypatch.setitem(sys.modules, "av", None)
     h = make_relay(ENGINES)
     request = SpeakRequest(model="piper/en_US-lessac-medium", text="hello", format=AudioFormat(encoding="opus"))
-    with pytest.raises(UnsupportedSetting, match=r"piper .* install gw\[audio\]; sim .* install gw\[audio\]") as caught:
+    with pytest.raises(UnsupportedSetting, match=r"piper .* with its extra 'audio'; sim .* with its extra 'audio'") as caught:
         async with h.relay.speak(request, Caller()):
             raise AssertionError
     assert caught.value.param == "response_format"

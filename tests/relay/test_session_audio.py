@@ -89,7 +89,7 @@ async def test_without_the_library_a_container_can_be_given_from_its_beginning_o
     audio = SessionAudio(OGG)
     audio.final_until(1.0)
     assert audio.source_for(DEEPGRAM) == OGG
-    with pytest.raises(CannotConvert, match=r"gw\[audio\]"):
+    with pytest.raises(CannotConvert, match=r"extra 'audio'"):
         audio.source_for(OPENAI)
     assert audio.can_move
     assert [await audio.add(b"OggS" * 20) for _ in range(3)] == [b"", b"", b""]
@@ -236,7 +236,7 @@ async def test_what_cannot_be_heard_ends_the_session(plane, fmt, data, error, au
         with pytest.raises(error) as caught:
             await finals_alone(made, data, fmt)
         if error is PluginMissing:
-            assert "gw[audio]" in str(caught.value)
+            assert "extra 'audio'" in str(caught.value)
         await made.kept.finished.wait()
         assert made.kept.record.status == "error"
 

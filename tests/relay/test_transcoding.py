@@ -63,7 +63,7 @@ def test_a_provider_is_asked_for_what_it_can_make(wanted, spec, asked):
 @pytest.mark.parametrize(("wanted", "formats"), [(OPUS, ["pcm_s16le"]), (PCM_24K, ["mp3"]), (MP3, ["aac"])])
 @pytest.mark.usefixtures("_without_the_library")
 def test_without_the_library_the_candidate_is_passed_over(wanted, formats):
-    with pytest.raises(CandidateSkipped, match=r"install gw\[audio\]") as caught:
+    with pytest.raises(CandidateSkipped, match=r"with its extra 'audio'") as caught:
         provider_format(wanted, offering(*formats), "p")
     assert (caught.value.reason, caught.value.retryable, caught.value.provider) == ("missing_ability", True, "p")
 

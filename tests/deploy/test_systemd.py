@@ -6,11 +6,20 @@ import re
 import signal
 import socket
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Start
+from tests.conftest import program
+from tests.e2e.conftest import Start, starter
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    with starter(tmp_path) as begin:
+        yield begin
+
 
 UNIT = Path(__file__).parents[2] / "deploy" / "gw.service"
 TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
@@ -61,7 +70,7 @@ def test_the_unit_is_of_a_service_that_notifies_and_is_watched() -> None:
 
 @pytest.mark.needs_program("systemd-analyze")
 def test_the_unit_gives_little_away() -> None:
-    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", str(UNIT)]
+    command = [program("systemd-analyze"), "security", "--offline=true", "--no-pager", str(UNIT)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     rating = re.search(r"Overall exposure level for gw\.service: ([0-9.]+)", ended.stdout)
     assert rating is not None, ended.stdout
