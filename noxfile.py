@@ -72,12 +72,12 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The long forms of tests that are short in `tests`; then `generated`, `fuzz` and `soak`, also after a failure.
+    """The long forms of tests that are short in `tests`; then `generated`, `fleet`, `fuzz` and `soak`, also after a failure.
 
     Arguments after -- go to pytest, and nothing follows then.
     """
     if not session.posargs:
-        for name in ("generated", "fuzz", "soak"):
+        for name in ("generated", "fleet", "fuzz", "soak"):
             session.notify(name)
     install(session, "test")
     session.run("pytest", "-q", "-s", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
@@ -92,6 +92,17 @@ def generated(session: nox.Session) -> None:
     session.install(wanted)
     test = str(CLIENTS / "test_schemathesis.py")
     session.run("pytest", "-q", "-s", "-m", "clients", test, *session.posargs, env={"GW_NIGHTLY": "1"})
+
+
+@nox.session
+def fleet(session: nox.Session) -> None:
+    """A fleet whose members are killed 100 times and whose server fails 20 times, and five minutes of a rate; needs redis-server."""
+    install(session, "test")
+    lines = (CLIENTS / "requirements.txt").read_text().splitlines()
+    (wanted,) = [line.partition("#")[0].strip() for line in lines if line.startswith("valkey-glide")]
+    session.install(wanted)
+    tests = [str(CLIENTS / f"test_valkey_{name}.py") for name in ("chaos", "load")]
+    session.run("pytest", "-q", "-s", "-m", "clients", *tests, *session.posargs, env={"GW_NIGHTLY": "1"})
 
 
 @nox.session

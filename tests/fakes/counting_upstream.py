@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,21 +26,28 @@ STREAM = b"".join(
 
 
 class CountingUpstream:
-    def __init__(self) -> None:
+    def __init__(self, *, numbers_calls: bool) -> None:
         self.calls = 0
         self.models: Counter[str] = Counter()
+        self.times: list[float] = []
+        """When each call came, in monotonic seconds."""
         self.base_url = ""
+        self._numbers_calls = numbers_calls
         self._lock = threading.Lock()
 
-    def count(self, model: str) -> None:
+    def count(self, model: str) -> int:
+        """Count a call; return its input tokens."""
         with self._lock:
             self.calls += 1
             self.models[model] += 1
+            self.times.append(time.monotonic())
+            return self.calls if self._numbers_calls else 10
 
 
 @contextmanager
-def counting_upstream() -> Iterator[CountingUpstream]:
-    upstream = CountingUpstream()
+def counting_upstream(*, numbers_calls: bool = False) -> Iterator[CountingUpstream]:
+    """`numbers_calls`: the nth call uses n input tokens, so that each call has a cost of its own by which its record is known."""
+    upstream = CountingUpstream(numbers_calls=numbers_calls)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -47,8 +55,9 @@ def counting_upstream() -> Iterator[CountingUpstream]:
 
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            upstream.count(request["model"])
+            tokens = upstream.count(request["model"])
             answer, kind = (STREAM, "text/event-stream") if request.get("stream") else (ANSWER, "application/json")
+            answer = answer.replace(b'"prompt_tokens":10,', b'"prompt_tokens":%d,' % tokens).replace(b":12}", b":%d}" % (tokens + 2))
             self.send_response(200)
             self.send_header("content-type", kind)
             self.send_header("content-length", str(len(answer)))

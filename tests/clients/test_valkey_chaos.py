@@ -1,0 +1,121 @@
+"""A fleet of processes under load, while its members are killed and its server is restarted, stopped and cut off.
+
+By default 4 kills and 3 failures of the server; `GW_NIGHTLY=1` makes it 100 and 20. Each call of the vendor uses another number of
+tokens, so each has a cost of its own: the vendor's ledger and the records are compared call by call, to the nano-dollar.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+
+import pytest
+import trio
+
+from gw.errors import BankUnreachable
+from gw.fleet.valkey_bank import open_bank
+from gw.telemetry.clock import utc_day
+from gw.types.bank_address import BankAddress
+from tests.fakes.counting_upstream import counting_upstream
+from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses
+from tests.fakes.fork_server import fork_server
+from tests.fakes.nightly import times
+from tests.fakes.reset_proxy import ResetProxy
+from tests.fakes.valkey_server import ValkeyServer
+
+pytestmark = pytest.mark.clients
+
+MEMBERS = 4
+CLIENTS = 2
+"""Of each member."""
+KILLS = times(4, 100)
+FAILURES = times(3, 20)
+TOKEN_NUSD = 1_000
+
+
+async def budget_in_bank(port: int) -> tuple[int, int]:
+    """Return what the bank has as used and as leased of today's budget."""
+    async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
+        _, accounts = await bank.status()
+        name = f"budget:{utc_day(time.time())}:default"
+        [found] = [(int(used), int(open_)) for account, _, _, used, open_, _ in accounts if account == name]
+        return found
+
+
+def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy) -> None:
+    """Take the server away for a moment, and bring it back."""
+    if kind == "restart":
+        server.kill()
+        time.sleep(0.3)  # real processes: there is no event to wait for
+        server.start()
+    elif kind == "freeze":
+        server.freeze()
+        time.sleep(0.8)
+        server.thaw()
+    else:
+        proxy.cut()
+        time.sleep(0.5)
+        proxy.mend()
+
+
+def await_bank(port: int) -> None:
+    async def reach() -> None:
+        with trio.fail_after(20):
+            while True:
+                try:
+                    async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
+                        await bank.status()
+                        return
+                except BankUnreachable:
+                    await trio.sleep(0.05)
+
+    trio.run(reach)
+
+
+def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path):
+    server, chance = ValkeyServer(tmp_path), random.Random(7)
+    events = ["kill"] * KILLS + [("restart", "freeze", "reset")[n % 3] for n in range(FAILURES)]
+    chance.shuffle(events)
+    done = threading.Event()
+    try:
+        with ResetProxy(server.port) as proxy, counting_upstream(numbers_calls=True) as vendor, fork_server() as gateways:
+            more = "projects: {default: {daily_budget: 100000, budget_action: block}}"
+            fleet = FleetProcesses(tmp_path, gateways, vendor=vendor.base_url, port=proxy.port, more=more, members=MEMBERS)
+            clients = [Caller(fleet.members, n % MEMBERS, done) for n in range(MEMBERS * CLIENTS)]
+            for client in clients:
+                client.start()
+            time.sleep(3)  # the server has begun to grant
+            for event in events:
+                if event == "kill":
+                    fleet.kill(chance.randrange(MEMBERS))
+                else:
+                    fail_server(event, server, proxy)
+                    await_bank(proxy.port)
+                time.sleep(chance.uniform(0.1, 0.6))
+            time.sleep(3.5)  # a bank that has lost its memory grants again, and each member has said what it used
+            done.set()
+            for client in clients:
+                client.join()
+            fleet.stop()
+            records = fleet.records()
+            used, leased = trio.run(budget_in_bank, server.port)
+    finally:
+        server.kill()
+    answered = [tokens for client in clients for _, tokens in client.answered]
+    statuses = sum((client.statuses for client in clients), Counter[int]())
+    successes = [(cost, tokens) for status, cost, tokens in records if status == "success"]
+    print(f"{len(events)} events: {vendor.calls} calls, {len(answered)} answered, {len(records)} records, {dict(statuses)}")
+    assert len(answered) > 50 * len(events) ** 0.5, "the load was no load"
+    assert set(statuses) <= {200, 503}  # 503: the server was away, or has just begun
+    # What a caller was answered, and what the vendor has counted, is in the records once, at its price.
+    assert sorted(tokens for _, tokens in successes) == sorted({tokens for _, tokens in successes})
+    assert {tokens for _, tokens in successes} <= set(range(1, vendor.calls + 1))
+    assert set(answered) <= {tokens for _, tokens in successes}
+    assert [row for row in successes if row[0] != row[1] * TOKEN_NUSD] == []
+    unknown = vendor.calls - len(successes)  # calls that a kill cut off, before their answer was recorded
+    interrupted = sum(status == "interrupted" for status, _, _ in records)
+    assert unknown <= interrupted <= KILLS * CLIENTS
+    # The bank knows exactly what the records have, and nothing is leased to anybody any more.
+    assert (used, leased) == (fleet.spend(), 0)

@@ -1,0 +1,110 @@
+"""Several gateways as processes, which share limits through a Valkey server, and callers who never stop."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import signal
+import sqlite3
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tests.fakes.fork_server import Forked, ForkServer
+
+YAML = """
+providers: {{openai: {{api_key: sk-0123456789abcdef, base_url: "{vendor}"}}}}
+models: {{llm: {{openai/m: {{price: {{unit: 1M_tokens, input: {input}, output: {output}}}}}}}}}
+fleet: {{valkey: "valkey://127.0.0.1:{port}", name: {name}, instance: gw-{n}}}
+cost_tracking: {{db_path: {folder}/gw.db}}
+{more}
+"""
+NAME = "processes"
+BODY = json.dumps({"model": "openai/m", "messages": [{"role": "user", "content": "word " * 20}], "max_tokens": 2})
+
+
+class FleetProcesses:
+    def __init__(
+        self, folder: Path, gateways: ForkServer, *, vendor: str, port: int, more: str, members: int = 4, price: tuple[int, int] = (1, 0)
+    ) -> None:
+        """`port`: of the server that counts; `price` of a million tokens in and out, in USD; `more`: further sections of gw.yaml."""
+        self._gateways = gateways
+        self.folders = [folder / str(n) for n in range(members)]
+        facts = {"vendor": vendor, "port": port, "name": NAME, "input": price[0], "output": price[1], "more": more}
+        self._texts = [YAML.format(n=n, folder=of_member, **facts) for n, of_member in enumerate(self.folders)]
+        for of_member in self.folders:
+            of_member.mkdir()
+        self.members = [self._start(n) for n in range(members)]
+
+    def _start(self, n: int) -> Forked:
+        return self._gateways.start(self.folders[n], self._texts[n])
+
+    def kill(self, n: int) -> None:
+        """Kill a member, as a machine that fails would, and start it again."""
+        self.members[n].kill()
+        self.members[n] = self._start(n)
+
+    def stop(self) -> None:
+        for member in self.members:
+            member.kill(signal.SIGTERM)
+
+    def records(self) -> list[tuple[str, int | None, int]]:
+        """Return the status or error, the cost in nano-USD and the input tokens of all records. All members have stopped."""
+        return [row for rows in self._query("select coalesce(error_code, status), cost_nusd, input_tokens from requests") for row in rows]
+
+    def spend(self) -> int:
+        """Return the nano-USD that count for budgets: costs, and estimates in place of unknown ones. All members have stopped."""
+        return sum(rows[0][0] or 0 for rows in self._query("select sum(cost_nusd + estimated_nusd) from rollup_day"))
+
+    def _query(self, sql: str) -> list[list[tuple[str, int | None, int]]]:
+        found = []
+        for folder in self.folders:
+            db = sqlite3.connect(f"file:{folder}/gw.db?mode=ro", uri=True)
+            found.append(db.execute(sql).fetchall())
+            db.close()
+        return found
+
+
+class Caller(threading.Thread):
+    """Sends one request after the other to a member, which may be away, until `done`; notes the answers."""
+
+    def __init__(
+        self, members: list[Forked], n: int, done: threading.Event, *, until: frozenset[int] = frozenset(), pause_s: float = 0.0
+    ) -> None:
+        """`n`: of the member; `until`: statuses after which it stops by itself, once it was answered; `pause_s`: after each answer."""
+        super().__init__()
+        self._members, self._n, self._done, self._until, self._pause_s = members, n, done, until, pause_s
+        self.answered: list[tuple[float, int]] = []
+        """Monotonic time and input tokens of each answer."""
+        self.statuses: Counter[int] = Counter()
+        self.refusals: list[tuple[float, int, str]] = []
+        """Monotonic time, status and message of each refusal after the first answer."""
+
+    def run(self) -> None:
+        connection: http.client.HTTPConnection | None = None
+        while not self._done.is_set():
+            if connection is None:
+                connection = http.client.HTTPConnection(urlsplit(self._members[self._n].url).netloc, timeout=20)
+            try:
+                connection.request("POST", "/v1/chat/completions", BODY, {"content-type": "application/json"})
+                response = connection.getresponse()
+                answer = json.loads(response.read())
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                connection = None
+                self._done.wait(0.02)
+                continue
+            self.statuses[response.status] += 1
+            if response.status == 200:
+                self.answered.append((time.monotonic(), answer["usage"]["prompt_tokens"]))
+                self._done.wait(self._pause_s)
+                continue
+            if self.answered:
+                self.refusals.append((time.monotonic(), response.status, answer["error"]["message"]))
+            if self.answered and response.status in self._until:
+                break
+            self._done.wait(0.02)
+        if connection is not None:
+            connection.close()
