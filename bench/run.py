@@ -78,6 +78,16 @@ def cpu_s(pid: int) -> float:
     return total / 1e9
 
 
+def writer_of(gateway: int) -> int | None:
+    """Return the process that writes the records of a gateway, None before its first record, or if it writes them itself."""
+    for path in Path(f"/proc/{gateway}/task").glob("*/children"):
+        for child in path.read_text().split():
+            with contextlib.suppress(OSError):
+                if b"gw.store.commit_program" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+    return None
+
+
 def rss_mb(pid: int) -> float:
     line = next(x for x in Path(f"/proc/{pid}/status").read_text().splitlines() if x.startswith("VmRSS"))
     return int(line.split()[1]) / 1024
@@ -129,6 +139,8 @@ class Bench:
             if health["edition"] != "compiled":
                 raise SystemExit(f"{self.compiled} has no compiled gw, but the {health['edition']} edition")
         self.idle_mb = rss_mb(self.gw_pid)
+        time.sleep(2.0)  # the process that writes starts after the first answer
+        self.writer_mb = rss_mb(writer) if (writer := writer_of(self.gw_pid)) else None
 
     def start(self, command: list[str], **kw) -> subprocess.Popen:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **kw)
@@ -185,13 +197,15 @@ cost_tracking: {{db_path: {self.folder}/{name}.db}}
         command = pinned(1, self.load, str(port), mode, "up/bench", str(connections), str(self.seconds), str(rate), "1")
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             time.sleep(1.0)  # the load's own warm-up
-            before = cpu_s(pid) if pid else 0.0
+            writer = writer_of(pid) if pid else None
+            before, writer_before = (cpu_s(p) if p else 0.0 for p in (pid, writer))
             time.sleep(self.seconds)
-            spent = cpu_s(pid) - before if pid else 0.0
+            spent, writer_spent = (cpu_s(p) if p else 0.0 for p in (pid, writer))
             out = json.loads(process.communicate()[0])
         if out["bad"] or out["refused"]:
             raise SystemExit(f"failed requests in {command}: {out}")
-        out["cpu_us"] = spent * 1e6 / max(1, out["good"])
+        out["cpu_us"] = (spent - before) * 1e6 / max(1, out["good"])
+        out["writer_us"] = (writer_spent - writer_before) * 1e6 / max(1, out["good"])
         return out
 
     def sides(self) -> dict[str, tuple[int, int | None]]:
@@ -259,6 +273,9 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
     lines.append(
         f"| chat, 32 connections | CPU a request, µs | | {nginx_cpu:.1f} | {gw_cpu:.0f} | {gw_cpu / nginx_cpu:.1f} × nginx |"
     )
+    lines.append(
+        f"| chat, 32 connections | CPU a request of the process that writes records, µs | | | {median(chat32['gw'], 'writer_us'):.0f} | |"
+    )
     rps = {side: median(runs, "per_s") for side, runs in chat32.items()}
     lines.append(
         f"| chat, 32 connections | requests a second | {rps['direct']:.0f} | {rps['nginx']:.0f} | {rps['gw']:.0f} | |"
@@ -274,12 +291,18 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
     lines.append(
         f"| stream of 32 tokens, 32 connections | CPU a request, µs | | {nginx_stream_cpu:.0f} | {stream_cpu:.0f} | |"
     )
+    writer_cpu = median(results["stream, 32 connections"]["gw"], "writer_us")
+    lines.append(
+        f"| stream of 32 tokens, 32 connections | CPU a request of the process that writes records, µs | | | {writer_cpu:.0f} | |"
+    )
     if bench.compiled:
         for scenario in ("chat, 32 connections", "stream, 32 connections"):
-            cpu = median(results[scenario]["compiled"], "cpu_us")
-            lines.append(f"| {scenario}, compiled | CPU a request, µs | | | {cpu:.0f} | |")
+            cpu, writer = (median(results[scenario]["compiled"], figure) for figure in ("cpu_us", "writer_us"))
+            lines.append(f"| {scenario}, compiled | CPU a request, and of the process that writes, µs | | | {cpu:.0f} + {writer:.0f} | |")
     lines.append(f"| start | process start to first answer, s | | | {bench.first_answer_s:.2f} | |")
     lines.append(f"| idle | memory after the first answer, MB | | | {bench.idle_mb:.0f} | |")
+    if bench.writer_mb:
+        lines.append(f"| idle | memory of the process that writes records, MB | | | {bench.writer_mb:.0f} | |")
     lines.append(f"| `gw --help` | wall time, s | | | {help_s:.2f} | |")
     return "\n".join(lines)
 

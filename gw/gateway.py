@@ -150,13 +150,13 @@ def _rates(settings: Settings) -> list[RateRow]:
 @asynccontextmanager
 async def open_gateway(
     settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool,
-    learn: Callable[[Iterable[Secret]], None] = lambda secrets: None, report_process: bool = False,
+    learn: Callable[[Iterable[Secret]], None] = lambda secrets: None, processes: bool = False,
     read_only: bool = False, spares: int = 0,
 ) -> AsyncIterator[Gateway]:  # fmt: skip
     """Build everything. The store is opened first and closes last.
 
-    `learn` receives every secret that must not get into a log; `report_process`: make reports in a process of their
-    own; `spares`: segments of the journal to reserve for a full disk. With `read_only` another gateway may hold the
+    `learn` receives every secret that must not get into a log; `processes`: write and make reports in processes
+    of their own; `spares`: segments of the journal to reserve for a full disk. With `read_only` another gateway may hold the
     database, stored provider keys are not decrypted and nothing can be recorded. Raise ConfigError, DatabaseLocked
     (another gateway writes this database), StoreUnavailable.
     """
@@ -165,7 +165,7 @@ async def open_gateway(
     current = CurrentCatalog(build(settings))
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(
-            _store(settings.cost_tracking, clock, report_process=report_process, read_only=read_only, spares=spares)
+            _store(settings.cost_tracking, clock, processes=processes, read_only=read_only, spares=spares)
         )
         leases, notices = None, None
         if settings.fleet.valkey and not read_only:
@@ -247,11 +247,11 @@ def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> Capture
 
 
 def _store(
-    tracking: CostTracking, clock: Clock, *, report_process: bool, read_only: bool, spares: int
+    tracking: CostTracking, clock: Clock, *, processes: bool, read_only: bool, spares: int
 ) -> AbstractAsyncContextManager[Store]:
     if read_only:
         return open_readonly(tracking.db_path, clock=clock)
     return open_store(
         tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
-        report_process=report_process, spares=spares,
+        processes=processes, spares=spares,
     )  # fmt: skip

@@ -158,7 +158,7 @@ async def _main(
     reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool], descriptors: int,
     lines: LogLines, manager: ServiceManager,
 ) -> None:  # fmt: skip
-    async with open_gateway(settings, learn=redactor.learn, report_process=True, spares=SPARES) as gateway:
+    async with open_gateway(settings, learn=redactor.learn, processes=True, spares=SPARES) as gateway:
         drain = Drain()
         gateway.log_lines = lines
         async with trio.open_nursery() as nursery:

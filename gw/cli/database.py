@@ -52,7 +52,7 @@ def backup(ctx: click.Context, target: Path) -> None:
     A running gateway is not disturbed; records of the last moment that it has not written yet are not in the copy. TARGET
     is a new file, or a folder that gets a file of the database's name.
     """
-    from gw.store.sqlite import back_up
+    from gw.store.backup import back_up
 
     path = _path(ctx)
     if target.is_dir():

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import apsw
 import msgspec
-import structlog
 
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import content, struct_of
@@ -35,7 +34,6 @@ where (:entity_type is null or entity_type = :entity_type)
   and (:since is null or timestamp >= :since) and (:until is null or timestamp < :until)
 order by seq desc limit :limit"""
 
-_log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Stored).decode
 
@@ -113,7 +111,9 @@ def entities(db: SqlConnection) -> list[Stored]:
         try:
             stored.append(_decode(content(body)))
         except msgspec.DecodeError:
-            _log.warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
+            import structlog  # rarely needed, and not by every process
+
+            structlog.get_logger().warning("database_entry_unreadable", entity_type=kind, entity_id=entity_id)
     return stored
 
 

@@ -33,6 +33,7 @@ import msgspec
 
 from gw.errors import StoreUnavailable
 from gw.store.disk import why
+from gw.store.record_lines import INTENT, RECORD, decode_line, record_id
 from gw.types.usage import Intent, RequestRecord
 
 SEGMENT_BYTES = 2**20
@@ -41,7 +42,7 @@ SPILL_BYTES = 256 * 2**20
 SPARES = 32
 """Spare segments of a daemon: 32 MB are about 40,000 records."""
 _LEFT_PER_SPARE = 100  # spares take at most a hundredth of the free space
-_INTENT, _RECORD, _NEWLINE = b"IF\n"
+_NEWLINE = ord("\n")
 
 
 class Segment:
@@ -149,8 +150,8 @@ class Journal:
         self._spill_bytes = spill_bytes
         self._database = database
         self._encode = msgspec.json.Encoder().encode_into
-        self._intent_line = bytearray([_INTENT])
-        self._record_line = bytearray([_RECORD])
+        self._intent_line = bytearray([INTENT])
+        self._record_line = bytearray([RECORD])
         self._open: dict[str, list[Segment]] = {}
         self._finished: list[Segment] = []
         self._last_line = 0
@@ -184,6 +185,11 @@ class Journal:
         self.current.live += 1
         self._close_intents(record.id)
         return self.current
+
+    @property
+    def record_line(self) -> bytes:
+        """Line of the record that was finished last, whether it could be written or not."""
+        return bytes(self._record_line)
 
     @property
     def last_offset(self) -> int:
@@ -310,10 +316,6 @@ class Journal:
         self._finished.append(segment)
 
 
-_record_decoder = msgspec.json.Decoder(RequestRecord)
-_intent_decoder = msgspec.json.Decoder(Intent)
-
-
 def number_of(path: Path) -> int:
     return int(path.name.rpartition(".")[2])
 
@@ -336,7 +338,7 @@ def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | Requ
             if not line.endswith(b"\n"):
                 return
             offset += len(line)
-            yield offset, _decode(line)
+            yield offset, decode_line(line)
 
 
 def bad_path(segment: Path) -> Path:
@@ -347,7 +349,7 @@ def bad_path(segment: Path) -> Path:
 def keep_unreadable(segment: Path) -> Path | None:
     """Append the unreadable lines of a segment to a file of their own; return it, None if there are none. Raises OSError."""
     with segment.open("rb") as file:
-        lines = [line for line in file if line.endswith(b"\n") and _decode(line) is None]
+        lines = [line for line in file if line.endswith(b"\n") and decode_line(line) is None]
     if not lines:
         return None
     path = bad_path(segment)
@@ -359,24 +361,16 @@ def keep_unreadable(segment: Path) -> Path | None:
     return path
 
 
-def read_records(path: Path, offset: int, limit: int) -> tuple[list[RequestRecord], int]:
-    """Return at most `limit` finished records from `offset` on, and the offset after them. Blocks."""
-    records: list[RequestRecord] = []
-    for end, value in read_lines(path, offset):
-        offset = end
-        if isinstance(value, RequestRecord):
-            records.append(value)
-            if len(records) == limit:
+def read_record_lines(path: Path, offset: int, limit: int) -> tuple[list[tuple[str, bytes]], int]:
+    """Return at most `limit` finished records from `offset` on as (id, line), and the offset after them. Blocks."""
+    records: list[tuple[str, bytes]] = []
+    with path.open("rb") as file:
+        file.seek(offset)
+        for line in file:
+            if not line.endswith(b"\n") or len(records) == limit:
                 break
+            offset += len(line)
+            if line[0] == RECORD:
+                with suppress(ValueError, RecursionError):
+                    records.append((record_id(line), line[:-1]))
     return records, offset
-
-
-def _decode(line: bytes) -> Intent | RequestRecord | None:
-    try:
-        if line[0] == _RECORD:
-            return _record_decoder.decode(line[1:])
-        if line[0] == _INTENT:
-            return _intent_decoder.decode(line[1:])
-    except (ValueError, RecursionError):  # invalid JSON or UTF-8, or another kind of line
-        pass
-    return None

@@ -28,11 +28,21 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int
 
 
-class RecordDatabase(Protocol):
-    """The writer's side. Methods block and run in the writer's thread, except `lost`."""
+class DatabaseFaults(Protocol):
+    """The gateway's view of a database that another thread or process writes to. Quick: the event loop calls it."""
 
     transient: tuple[type[Exception], ...]
     """Faults of the disk, the network or another program: retrying is right, and no record is lost meanwhile."""
+
+    def describe(self, error: Exception) -> str:
+        """Return one line for people about a transient fault."""
+
+    def lost(self) -> Exception | None:
+        """Return why the database is not the one that was opened, None if it is."""
+
+
+class RecordDatabase(DatabaseFaults, Protocol):
+    """The side that writes. Methods block; all but those of DatabaseFaults and `tidy` run in the one thread that writes."""
 
     def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
         """Insert records and their rollups; return how many were new, and those that cannot be written.
@@ -53,16 +63,17 @@ class RecordDatabase(Protocol):
         """Delete records older than `before` (Unix seconds), at most `limit` of them or a day's; return how many."""
 
     def tidy(self, *, idle: bool) -> Callable[[], object] | None:
-        """Return work that keeps the database fast, if some is due; None otherwise. `idle`: no record waits."""
+        """Return work that keeps the database fast, if some is due; None otherwise. `idle`: no record waits. Quick."""
 
-    def describe(self, error: Exception) -> str:
-        """Return one line for people about a transient fault."""
+    def close(self) -> None:
+        """Close the connection. If the database is lost, no files of another one are touched."""
 
-    def lost(self) -> Exception | None:
-        """Return why the database is not the one that was opened, None if it is. Quick: the event loop calls it."""
 
-    def leave_lost(self) -> bool:
-        """Return whether the database is lost, after which closing it touches no files of another one."""
+class DatabaseTarget(DatabaseFaults, Protocol):
+    """A database to be opened by the process that writes, to which this goes as a pickle."""
+
+    def open(self) -> RecordDatabase:
+        """Open the database, which the gateway has opened and upgraded before, to write. Raises transient faults."""
 
 
 class Readers(Protocol):

@@ -15,9 +15,9 @@ import apsw
 import attrs
 import msgspec
 
-from gw.store.batches import log_unwritable, write_possible
+from gw.store.batches import BATCH, describe_fault, write_possible
 from gw.store.journal import keep_unreadable, read_lines, segment_paths
-from gw.store.writer import BATCH
+from gw.store.record_log import log_unwritable
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, total_usage
 
@@ -81,7 +81,7 @@ def _write(db: apsw.Connection, records: list[RequestRecord], result: Replayed) 
     new, refused = write_possible(db, records)
     result.unwritable += len(refused)
     for record, error in refused:
-        log_unwritable(record, error)
+        log_unwritable(record, describe_fault(error))
     return new
 
 

@@ -12,7 +12,6 @@ depends on it.
 from __future__ import annotations
 
 import os
-import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,7 +30,8 @@ import trio
 from gw.engines.environment import child_environment
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.store.latency import QueryContext
-from gw.store.reporter import FAULTS, LENGTH, QueryJob, QueryResult, ReporterReady, framed, widen
+from gw.store.pipe_messages import framed, take_message
+from gw.store.reporter import FAULTS, QueryJob, QueryResult, ReporterReady, widen
 from gw.store.rollup_versions import RollupVersions
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ class _MessageReader:
         while True:
             if self._result is not None:
                 return await self._with_body(self._result)
-            message = self._next()
+            message = take_message(self._buffer)
             if isinstance(message, QueryResult) and message.body_bytes is not None:
                 self._result, self._bytes_left = message, message.body_bytes
             elif message is not None:
@@ -235,18 +235,6 @@ class _MessageReader:
             await trio.lowlevel.wait_readable(pipe)
             with suppress(BlockingIOError):
                 return os.read(pipe, PIECE_BYTES) or None
-
-    def _next(self) -> object:
-        """Return the first message in the buffer, None until it is complete."""
-        buffer = self._buffer
-        if len(buffer) < LENGTH.size:
-            return None
-        end = LENGTH.size + LENGTH.unpack_from(buffer)[0]
-        if len(buffer) < end:
-            return None
-        message: object = pickle.loads(memoryview(buffer)[LENGTH.size : end])
-        del buffer[:end]
-        return message
 
     async def _with_body(self, result: QueryResult) -> QueryResult | None:
         """Return None if the process ends in the middle."""

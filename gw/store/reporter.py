@@ -4,8 +4,8 @@ It reads jobs from stdin and writes results to stdout, one after the other, and 
 the gateway. Requests go first: on Linux it runs when nothing else needs its core. A lower priority alone would only divide
 the time in the long run, while a process that runs may finish a slice of some ms before one that wakes up gets the core.
 
-A message is its length (4 bytes, little-endian) and a pickle; both ends are ours and the pipe is private. In: `QueryJob`, or the
-number of a job that was cancelled. Out: `ReporterReady`, then a `QueryResult` per job.
+Messages (`gw.store.pipe_messages`) in: `QueryJob`, or the number of a job that was cancelled. Out: `ReporterReady`, then a
+`QueryResult` per job.
 
 An `Encoded` result goes unchanged through a second pipe, wide enough for most: all of it is there when its message comes,
 so the gateway reads it in a few steps and does not wait for this process after each.
@@ -15,9 +15,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import pickle
 import signal
-import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -32,6 +30,7 @@ import attrs
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.chunked_body import Encoded
 from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.pipe_messages import framed, read_message
 from gw.store.queries import NoSuchRecord
 from gw.store.rollup_versions import RollupVersions
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
@@ -39,7 +38,6 @@ from gw.telemetry.clock import SystemClock
 
 NICENESS = 10
 BODY_BYTES = 2**20  # the most that Linux allows every user (/proc/sys/fs/pipe-max-size)
-LENGTH = struct.Struct("<I")
 
 
 @attrs.frozen
@@ -74,11 +72,6 @@ FAULTS: dict[str, Callable[[str], Exception]] = {
 }
 
 
-def framed(message: object) -> bytes:
-    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
-    return LENGTH.pack(len(data)) + data
-
-
 def widen(pipe: int) -> None:
     """Give the pipe BODY_BYTES of room if the system can."""
     if sys.platform == "linux":
@@ -89,16 +82,6 @@ def widen(pipe: int) -> None:
 def width_of(pipe: int) -> int:
     """Return the room of the pipe in bytes; 0 if it is not known."""
     return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) if sys.platform == "linux" else 0
-
-
-def _read(source: BinaryIO) -> Any:
-    """Return the next message; None at the end."""
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    (size,) = LENGTH.unpack(head)
-    data = source.read(size)
-    return pickle.loads(data) if len(data) == size else None
 
 
 class Reporter:
@@ -124,7 +107,7 @@ class Reporter:
             self._cancelled.discard(job.number)
 
     def _read_jobs(self) -> None:
-        while (message := _read(self._source)) is not None:
+        while (message := read_message(self._source)) is not None:
             if isinstance(message, QueryJob):
                 self._jobs.put(message)
             else:

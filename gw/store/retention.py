@@ -8,13 +8,9 @@ database, and retention's own time may run ahead of it only as fast as this proc
 
 from __future__ import annotations
 
-import structlog
-
 from gw.store import entity_rows
 from gw.store.sql_connection import SqlConnection
 from gw.telemetry.clock import DAY_S
-
-log = structlog.get_logger()
 
 LEAP_S = 7 * DAY_S  # a gateway that was off for a week deletes as usual when it is back
 _SEEN = "retention_time"
@@ -22,13 +18,15 @@ _NEVER_SET_S = 1_577_836_800.0  # 2020: earlier times are those of a machine wit
 
 
 class Retention:
-    """Says before which time records are deleted. Used in the writer's thread; `held` is read on the event loop."""
+    """Says before which time records are deleted. Used by the committer."""
 
     def __init__(self, days: int) -> None:
         self.keep_s = float(days * DAY_S)
         self.allowed_s = min(LEAP_S, self.keep_s / 2)
         self.held = ""
         """Why fewer records are deleted than the clock asks for; empty = as many as it asks for."""
+        self.ahead_days = 0.0
+        """Days by which the clock is ahead of the last records, if that holds retention; else 0."""
         self._time: float | None = None
         self._looked_at = 0.0
 
@@ -44,12 +42,9 @@ class Retention:
     def _follow(self, before: float, elapsed: float, now: float, *, something_to_lose: bool) -> float:
         ahead = now - before - elapsed
         if ahead <= self.allowed_s or before < _NEVER_SET_S or not something_to_lose:
-            if self.held:
-                log.info("retention_resumed")
-            self.held = ""
+            self.held, self.ahead_days = "", 0.0
             return max(before, now)
-        if not self.held:
-            log.warning("retention_held", clock_ahead_days=round(ahead / DAY_S, 1))
+        self.ahead_days = round(ahead / DAY_S, 1)
         self.held = (
             f"the clock is {ahead / DAY_S:.0f} days ahead of the last records: old ones are deleted at most two days per day"
         )

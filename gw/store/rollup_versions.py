@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gw.store.requests import bounded_float
 from gw.store.rollups import Grain
-from gw.telemetry.clock import utc_hour
-from gw.types.usage import RequestRecord
 
 _REMEMBERED = 200
 """Hours (and days); when there are more, all are forgotten, and every bucket counts as changed just now."""
@@ -25,10 +22,10 @@ class RollupVersions:
         self._forgotten_at = 0
         self._versions: dict[Grain, dict[int, int]] = {"hour": {}, "day": {}}
 
-    def note(self, records: Iterable[RequestRecord]) -> None:
-        """Note that `records` were committed."""
+    def note(self, hours: Iterable[int]) -> None:
+        """Note that records of these hours (UTC, since 1970) were committed."""
         self._commits += 1
-        for hour in {utc_hour(bounded_float(record.timestamp)) for record in records}:
+        for hour in hours:
             self._versions["hour"][hour] = self._commits
             self._versions["day"][hour // 24] = self._commits
         for versions in self._versions.values():

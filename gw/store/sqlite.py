@@ -1,42 +1,31 @@
-"""Connections: files and their modes, pragmas, the readers' threads, and the translation of SQLite's errors.
+"""Connections: files and their modes, pragmas, and the translation of SQLite's errors.
 
-Writing happens on one connection, in the writer's thread. Reading happens on a few read-only connections, each used by
-one worker thread at a time; in WAL mode readers and the writer do not wait for each other, and SQLite steps run without
-the interpreter's lock, so a report does not hold up the data plane.
+Writing happens on one connection (`gw.store.committer`), reading on a few read-only ones (`gw.store.reader_pool`). The processes
+that write and report import this, so it loads neither trio nor structlog.
 """
 
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import apsw
 import msgspec
-import structlog
-import trio
 
 from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store import migrations
 from gw.store.disk import full_disk, is_full, why
-from gw.telemetry.clock import Clock
 
-log = structlog.get_logger()
-T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
-P = ParamSpec("P")
 
 BUSY_TIMEOUT_MS = 5_000
-READERS = 4
-"""Reports at a time; further ones wait. Each may hold a thread and about 2 MB of page cache."""
 READ_LIMIT_S = 5.0
 TOO_LONG = f"the report took longer than {READ_LIMIT_S:g} s"
 CHECK_STEPS = 20_000  # virtual machine steps between two checks of the stop flag: about 1 ms
-PAGES = 1_000  # pages copied in one step of a backup, 4 MB
+_SHORT_WAL_BYTES = 2**20
 _QUICK_CHECK_BYTES = 64 * 2**20
 """Databases up to this size are checked when opened (under 0.2 s); larger ones would hold up the start."""
 
@@ -52,7 +41,10 @@ class DatabaseGone(apsw.CantOpenError):
 
 
 class OpenedFile:
-    """The file of a database, by device and inode, to notice that it was deleted or replaced while it is open."""
+    """The file of a database, by device and inode, to notice that it was deleted or replaced while it is open.
+
+    Goes to the process that writes, so that it never opens another file than the gateway has opened.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -134,14 +126,33 @@ def open_writer(path: Path, *, on_progress: migrations.Progress | None = None) -
             _check_ours(db, path)
             _quick_check(db, path)
             db.pragma("journal_mode", "wal")
-            db.pragma("synchronous", "full")
-            db.pragma("foreign_keys", True)
-            db.pragma("temp_store", "memory")  # else each insert of a large batch saves whole pages to a temporary file
+            _set_up_writing(db)
             _migrate(db, on_progress)
         except BaseException:
             db.close()
             raise
         return db
+
+
+def open_again(file: OpenedFile) -> apsw.Connection:
+    """Open the database that `open_writer` has opened, to write. Blocks. Raises apsw.Error, DatabaseGone for another file."""
+    file.check()
+    db = apsw.Connection(str(file.path), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        _set_up(db)
+        _set_up_writing(db)
+        file.check()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def close_for_another(db: apsw.Connection, path: Path) -> None:
+    """Close a connection whose place another process takes; a long WAL is left to it, for moving it takes its time. Blocks."""
+    if _size(wal_of(path)) > _SHORT_WAL_BYTES:
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    db.close()
 
 
 def _migrate(db: apsw.Connection, on_progress: migrations.Progress | None) -> None:
@@ -227,7 +238,9 @@ def _set_wal_aside(path: Path) -> None:
             wal.rename(aside)
         except OSError as error:
             raise StoreUnavailable(what=f"cannot move {wal} aside: {error.strerror}") from error
-        log.warning("database_wal_set_aside", path=str(aside), why=f"there is no database at {path}")
+        import structlog  # rarely needed, and not by every process
+
+        structlog.get_logger().warning("database_wal_set_aside", path=str(aside), why=f"there is no database at {path}")
 
 
 def _size(path: Path) -> int:
@@ -242,6 +255,12 @@ def _set_up(db: apsw.Connection) -> None:
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     db.pragma("trusted_schema", False)
     db.pragma("cell_size_check", True)
+
+
+def _set_up_writing(db: apsw.Connection) -> None:
+    db.pragma("synchronous", "full")
+    db.pragma("foreign_keys", True)
+    db.pragma("temp_store", "memory")  # else each insert of a large batch saves whole pages to a temporary file
 
 
 def _check_readable(db: apsw.Connection) -> None:
@@ -264,126 +283,3 @@ def _check_ours(db: apsw.Connection, path: Path) -> None:
 def _quick_check(db: apsw.Connection, path: Path) -> None:
     if path.stat().st_size <= _QUICK_CHECK_BYTES and (problem := db.pragma("quick_check", 1)) != "ok":
         raise apsw.CorruptError(str(problem).splitlines()[-1])
-
-
-class ReaderPool:
-    """Read-only connections, each used by one thread at a time, opened when first needed."""
-
-    def __init__(self, path: Path, clock: Clock) -> None:
-        self.name = str(path)
-        self._path = path
-        self._clock = clock
-        self._limiter = trio.CapacityLimiter(READERS)
-        self._idle: list[apsw.Connection] = []
-        self._lock = threading.Lock()
-        self._closed = False
-
-    async def read(self, query: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `query(connection, …)` in a thread. A cancelled caller returns at once; its statement stops within about 1 ms.
-
-        Raises StoreUnavailable, also after READ_LIMIT_S.
-        """
-        abandoned = threading.Event()
-
-        def call(db: apsw.Connection) -> T:
-            return query(db, *args, **kwargs)
-
-        try:
-            return await trio.to_thread.run_sync(
-                self._run, call, abandoned, abandon_on_cancel=True, limiter=self._limiter
-            )
-        finally:
-            abandoned.set()
-
-    def _run(self, query: Callable[[apsw.Connection], T], abandoned: threading.Event) -> T:
-        started = self._clock.now()
-
-        def stop() -> bool:
-            # Wall time is good enough to end a runaway report: after a jump of the clock it can be requested again.
-            return abandoned.is_set() or self._clock.now() - started > READ_LIMIT_S
-
-        with self._connection() as db, translated(self._path):
-            db.set_progress_handler(stop, CHECK_STEPS)
-            try:
-                return query(db)
-            except apsw.InterruptError:
-                raise StoreUnavailable(what=TOO_LONG) from None
-            finally:
-                db.set_progress_handler(None)
-
-    @contextmanager
-    def _connection(self) -> Iterator[apsw.Connection]:
-        with self._lock:
-            db = self._idle.pop() if self._idle else None
-        if db is None:
-            db = open_reader(self._path)
-        try:
-            yield db
-        finally:
-            with self._lock:
-                keep = not self._closed
-                if keep:
-                    self._idle.append(db)
-            if not keep:
-                db.close()
-
-    def close(self) -> None:
-        """Close the idle connections; one still in an abandoned thread is closed by that thread."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for db in idle:
-            db.close()
-
-
-# ---- backups, by SQLite's backup API, of a database that may be in use
-
-
-Progress = Callable[[int, int], None]
-"""Called with the pages copied and their total, in the thread that copies. An error that it raises ends the copy."""
-
-
-async def back_up(source: Path, target: Path, *, on_progress: Progress | None = None) -> int:
-    """Run `copy` in a thread; when cancelled it ends within a step and leaves nothing behind."""
-
-    def step(done: int, total: int) -> None:
-        trio.from_thread.check_cancelled()
-        if on_progress is not None:
-            on_progress(done, total)
-
-    return await trio.to_thread.run_sync(partial(copy, source, target, on_step=step))
-
-
-def copy(source: Path, target: Path, *, on_step: Progress) -> int:
-    """Copy the database as it is now, whatever its schema; return the size in bytes. Others may write meanwhile.
-
-    The copy (0600) is made beside `target` and renamed when it has passed the check. Blocks. Raises
-    StoreUnavailable, also when `target` exists.
-    """
-    draft = target.with_name(f"{target.name}.part")
-    if target.exists():
-        raise StoreUnavailable(what=f"{target} exists; a backup does not replace a file")
-    make_private(draft)
-    try:
-        with translated(source), closing(open_reader(source, any_schema=True)) as db:
-            # One snapshot for all steps: without it SQLite starts again after every write in between.
-            db.execute("begin")
-            _ = db.pragma("schema_version")
-            with closing(apsw.Connection(str(draft))) as new:
-                _fill(new, db, on_step)
-                new.pragma("journal_mode", "delete")
-                if (problem := new.pragma("integrity_check", 1)) != "ok":
-                    raise StoreUnavailable(what=f"the copy of {source} is damaged: {problem}")
-        draft.rename(target)
-    except OSError as error:
-        raise StoreUnavailable(what=f"cannot write {target}: {error.strerror}") from error
-    finally:
-        draft.unlink(missing_ok=True)
-    return target.stat().st_size
-
-
-def _fill(new: apsw.Connection, db: apsw.Connection, on_step: Progress) -> None:
-    with new.backup("main", db, "main") as work:
-        while not work.done:
-            work.step(PAGES)
-            on_step(work.page_count - work.remaining, work.page_count)

@@ -10,9 +10,9 @@ import apsw
 
 from gw.store import entity_rows, requests
 from gw.store.batches import write_batch, write_possible
-from gw.store.record_database import Refused, Stats
+from gw.store.record_database import RecordDatabase, Refused
 from gw.store.sql_connection import SqlConnection
-from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, ReaderPool, describe, translated
+from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, open_again, translated
 from gw.types.usage import RequestRecord
 
 T = TypeVar("T")
@@ -22,34 +22,55 @@ _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
 
 
-class SqliteRecords:
-    """Implements `RecordDatabase`."""
+class SqliteTarget:
+    """Implements `DatabaseTarget`: the file, which is told from another of its name."""
 
     transient: tuple[type[Exception], ...] = TRANSIENT
 
-    def __init__(self, db: apsw.Connection, path: Path) -> None:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file = OpenedFile(path)
+
+    def open(self) -> RecordDatabase:
+        return SqliteRecords(open_again(self.file), self)
+
+    def describe(self, error: Exception) -> str:
+        assert isinstance(error, apsw.Error)
+        return describe(error, self.path)
+
+    def lost(self) -> Exception | None:
+        try:
+            self.file.check()
+        except DatabaseGone as error:
+            return error
+        return None
+
+
+class SqliteRecords(SqliteTarget):
+    """Implements `RecordDatabase`."""
+
+    def __init__(self, db: apsw.Connection, target: SqliteTarget) -> None:
+        self.path, self.file = target.path, target.file
         self._db = db
-        self._path = path
-        self._file = OpenedFile(path)
         self._wal_pages = 0
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
 
     def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
         """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
-        self._file.check()
+        self.file.check()
         written = write_possible(self._db, records)
-        self._file.check()  # deleted meanwhile: writing them again changes nothing
+        self.file.check()  # deleted meanwhile: writing them again changes nothing
         return written
 
     def load(self, records: Sequence[RequestRecord]) -> int:
-        with translated(self._path):
-            self._file.check()
+        with translated(self.path):
+            self.file.check()
             return write_batch(self._db, records, ends_interrupted=True)
 
     def change(self, change: entity_rows.Change) -> None:
-        with translated(self._path):
-            self._file.check()
+        with translated(self.path):
+            self.file.check()
             entity_rows.apply(self._db, change)
 
     def run(self, work: Callable[[SqlConnection], T]) -> T:
@@ -66,32 +87,14 @@ class SqliteRecords:
         self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
         self._wal_pages = 0
 
-    def describe(self, error: Exception) -> str:
-        assert isinstance(error, apsw.Error)
-        return describe(error, self._path)
-
-    def lost(self) -> Exception | None:
+    def close(self) -> None:
+        """Close the connection. If the file is gone, no WAL is removed: by now it would be that of another database."""
         try:
-            self._file.check()
-        except DatabaseGone as error:
-            return error
-        return None
-
-    def leave_lost(self) -> bool:
-        """Return whether the file is gone; then closing it removes no WAL, which another database's would be by now."""
-        if self.lost() is None:
-            return False
-        self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        return True
+            self.file.check()
+        except DatabaseGone:
+            self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self._db.close()
 
     def _on_commit(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages
         return apsw.SQLITE_OK
-
-
-class SqliteReaders(ReaderPool):
-    """Implements `Readers`."""
-
-    def stats(self, db: SqlConnection) -> Stats:
-        version = db.execute("pragma user_version").get
-        return Stats(requests=requests.count(db), size_bytes=Path(self.name).stat().st_size, schema_version=version)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -17,15 +16,19 @@ import trio
 
 from gw.errors import StoreUnavailable, one_error
 from gw.store import entity_rows, lock, requests, rollups
+from gw.store.commit_process import CommitProcess, CommitThread
+from gw.store.committer import CommitExecutor, Committer
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
-from gw.store.record_database import Readers, RecordDatabase, Stats
+from gw.store.reader_pool import SqliteReaders
+from gw.store.record_database import Readers, Stats
+from gw.store.record_lines import encode_record
 from gw.store.record_reader import RecordReader
 from gw.store.recovery import Replayed, replay
 from gw.store.report_process import ReportProcess
 from gw.store.rollups import ModelUsage
-from gw.store.sqlite import open_reader, open_writer, prepare_folder, translated
-from gw.store.sqlite_records import SqliteReaders, SqliteRecords
+from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
+from gw.store.sqlite_records import SqliteRecords, SqliteTarget
 from gw.store.writer import GATHER_S, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
@@ -36,6 +39,7 @@ Line = TypeVar("Line", Intent, RequestRecord)
 log = structlog.get_logger()
 
 _NOBODY: Mapping[str, object] = {}
+FIRST_PRUNE_S = 1.0  # after the start, which the process that writes must not delay; the first record starts it, too
 CLOSE_S = 5.0  # deadline for the last records; what is not committed by then is replayed at the next start
 
 
@@ -164,7 +168,7 @@ class Store(Reader):
         One transaction, so all or nothing; records that finish meanwhile wait in the journal. `records` is consumed in
         another thread. Raises DatabaseLocked, StoreUnavailable.
         """
-        return await self._writer.load(records)
+        return await self._writer.load(map(_line_of, records))
 
     async def change(self, change: entity_rows.Change) -> None:
         """Write entities changed through the API, with their audit entries: all or nothing.
@@ -191,7 +195,7 @@ class Store(Reader):
     @property
     def retention_held(self) -> str:
         """Why fewer old records are deleted than the clock asks for; empty = as many as it asks for."""
-        return self._writer.retention.held
+        return self._writer.retention_held
 
     @property
     def accepting(self) -> bool:
@@ -206,13 +210,13 @@ class Store(Reader):
 @asynccontextmanager
 async def open_store(
     path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
-    holder: Mapping[str, object] = _NOBODY, report_process: bool = False, on_upgrade: Progress | None = None,
+    holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None,
     spares: int = 0,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
-    `holder` adds facts to the lock file; `report_process`: make reports in a process of their own; `on_upgrade` is called
-    with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk.
+    `holder` adds facts to the lock file; `processes`: write and make reports in processes of their own instead of threads;
+    `on_upgrade` is called with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk.
 
     Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
     StoreUnavailable. A bug in the writer ends the caller's block with that error.
@@ -220,28 +224,34 @@ async def open_store(
     path = prepare_folder(path)
     file_lock = await lock.acquire(path, started=clock.now(), facts=holder)
     try:
-        db = await trio.to_thread.run_sync(partial(open_writer, path, on_progress=on_upgrade))
+        db, target, replayed = await trio.to_thread.run_sync(_open, path, on_upgrade)
+        executor: CommitExecutor
+        if processes:
+            await trio.to_thread.run_sync(close_for_another, db, path)
+            executor = CommitProcess(target, retention_days, file_lock.fd)
+        else:
+            executor = CommitThread(Committer(SqliteRecords(db, target), retention_days))
         try:
-            replayed = await trio.to_thread.run_sync(_replay, db, path)
             journal = Journal(path, spares=spares)
-            database = SqliteRecords(db, path)
-            writer = Writer(database, journal=journal, clock=clock, retention_days=retention_days, power=durability == "power")
-            reports = ReportProcess(path) if report_process else None
+            writer = Writer(
+                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
+            )
+            reports = ReportProcess(path) if processes else None
             store = Store(
                 SqliteReaders(path, clock), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
             )
-            async with running(store, journal, writer, database, reports):
+            async with running(store, journal, writer, executor, reports):
                 yield store
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
-                await trio.to_thread.run_sync(db.close)
+                await executor.aclose()
     finally:
         file_lock.release()
 
 
 @asynccontextmanager
 async def running(
-    store: Store, journal: Journal, writer: Writer, database: RecordDatabase, reports: ReportProcess | None
+    store: Store, journal: Journal, writer: Writer, executor: CommitExecutor, reports: ReportProcess | None
 ) -> AsyncIterator[None]:
     """Run the tasks of an open store; commit what is left on exit, for at most CLOSE_S."""
     try:
@@ -255,7 +265,7 @@ async def running(
     finally:
         # Here and not in the task: the task is cancelled together with the block, the records must not be.
         try:
-            if not database.leave_lost():
+            if executor.faults.lost() is None:
                 with trio.move_on_after(CLOSE_S, shield=True):
                     await writer.drain()
         finally:
@@ -293,12 +303,19 @@ async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncItera
         store.close()
 
 
-def _replay(db: apsw.Connection, path: Path) -> Replayed:
-    with translated(path):
-        result = replay(db, path)
-    if result != Replayed():
-        log.warning("usage_journal_replayed", **attrs.asdict(result))
-    return result
+def _open(path: Path, on_upgrade: Progress | None) -> tuple[apsw.Connection, SqliteTarget, Replayed]:
+    """Open the database, upgrade it, and bring the journal of a killed gateway into it."""
+    db = open_writer(path, on_progress=on_upgrade)
+    try:
+        target = SqliteTarget(path)
+        with translated(path):
+            replayed = replay(db, path)
+    except BaseException:
+        db.close()
+        raise
+    if replayed != Replayed():
+        log.warning("usage_journal_replayed", **attrs.asdict(replayed))
+    return db, target, replayed
 
 
 def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, Intent]:
@@ -314,6 +331,14 @@ def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, 
 def _is_encodable(usage: Usage) -> bool:
     """Return False for an infinite `audio_seconds`: JSON would have null, and the line could not be read back."""
     return 0 <= usage.audio_seconds <= requests.LARGEST
+
+
+def _line_of(record: RequestRecord) -> bytes:
+    """Return a record's line for the journal, with what no line can hold replaced."""
+    try:
+        return encode_record(record if _is_encodable(record.usage) else _scrubbed(record))
+    except ValueError:
+        return encode_record(_scrubbed(record))
 
 
 def _scrubbed(line: Line) -> Line:

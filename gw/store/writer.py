@@ -15,32 +15,34 @@ the journal nor the queue can take is lost, and it is logged completely.
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from pathlib import Path
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import attrs
 import msgspec
 import structlog
 import trio
 
-from gw.errors import DatabaseLocked
-from gw.store.batches import log_safely, log_unwritable
+from gw.errors import DatabaseLocked, StoreUnavailable
+from gw.store.batches import BATCH
+from gw.store.committer import CommitExecutor, Committed, Committer, Cutoff, ProcessEnded, unlink
 from gw.store.entity_rows import Change
-from gw.store.journal import Journal, Segment, read_records
-from gw.store.record_database import RecordDatabase
-from gw.store.retention import Retention
+from gw.store.journal import Journal, Segment, read_record_lines
+from gw.store.record_log import log_safely, log_unwritable_line
 from gw.store.rollup_versions import RollupVersions
 from gw.telemetry.clock import Clock
 from gw.types.usage import RequestRecord
 
+P = ParamSpec("P")
 T = TypeVar("T")
 log = structlog.get_logger()
 
-QUEUED = 1_000  # finished records waiting for the disk, about 2 KB each; when full, they wait in the journal; no request waits
-BATCH = 500  # records in one transaction, about 20 ms of work
+QUEUED = 1_000  # finished records waiting for the disk, about 1 KB each; when full, they wait in the journal; no request waits
 GATHER_S = 0.05  # records of this period share a commit, which costs a page of every index; the journal already has them
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.02, 1.0
 CHANGE_PAUSES_S = (0.1, 0.2, 0.4)  # between attempts of a change, while its caller waits
@@ -63,27 +65,39 @@ class Counters:
     pruned: int = 0
 
 
+class _Waiting(NamedTuple):
+    """A finished record: its line, and the segment that has the line, None = no segment has it."""
+
+    id: str
+    line: bytes
+    segment: Segment | None
+
+
 class Writer:
-    """Owns the writing connection. `put` and the counters are used on the event loop, SQL runs in the writer's one thread."""
+    """Decides when what is written. `put` and the counters are used on the event loop; SQL runs where `executor` says."""
 
     def __init__(
-        self, database: RecordDatabase, *, journal: Journal, clock: Clock, retention_days: int, power: bool
+        self, executor: CommitExecutor, *, journal: Journal, clock: Clock, power: bool, first_prune_s: float = 0.0
     ) -> None:
-        self._database = database
+        """`first_prune_s`: time from now until old records are deleted for the first time."""
+        self._executor = executor
         self._looked_at = -math.inf
         self._journal = journal
         self._clock = clock
-        self.retention = Retention(retention_days)
-        self._limiter = trio.CapacityLimiter(1)
-        self._queue: deque[tuple[RequestRecord, Segment | None]] = deque()
-        self._batch: list[tuple[RequestRecord, Segment | None]] = []
+        self.retention_held = ""
+        """Reason for deleting fewer old records than the clock asks for; empty = as many as it asks for."""
+        self._changing = trio.Lock()
+        self._queue: deque[_Waiting] = deque()
+        self._batch: list[_Waiting] = []
+        self._finished: list[Path] = []
         self._behind: tuple[Segment, int] | None = None
         self._commit_events: dict[str, trio.Event] | None = {} if power else None
         self._due = trio.Event()
         self._sleeping: trio.CancelScope | None = None
         self._flushing = 0
         self._progress = trio.Event()
-        self._prune_due = self._spares_due = trio.current_time()
+        self._spares_due = trio.current_time()
+        self._prune_due = self._spares_due + first_prune_s
         self._broken = False
         self._waiting_in_journal = 0
         self.counters = Counters()
@@ -101,7 +115,7 @@ class Writer:
         self._due.set()
 
     def put(self, record: RequestRecord, segment: Segment | None) -> None:
-        """Take over a finished record; `segment` has its journal line, None = it has none. Never blocks or raises."""
+        """Take over the record that the journal has finished last, in `segment`, None = in none. Never blocks or raises."""
         full = len(self._queue) >= QUEUED
         if segment is not None and (full or self._behind is not None):
             if self._behind is None:
@@ -109,7 +123,7 @@ class Writer:
             self._waiting_in_journal += 1
             self.counters.spilled += 1
         elif not full:
-            self._queue.append((record, segment))
+            self._queue.append(_Waiting(record.id, self._journal.record_line, segment))
         else:
             self.counters.dropped += 1
             log_safely(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
@@ -144,29 +158,31 @@ class Writer:
         finally:
             self._flushing -= 1
 
-    async def load(self, records: Iterable[RequestRecord]) -> int:
+    async def load(self, lines: Iterable[bytes]) -> int:
         """Insert records that were never in the journal, in one transaction; return how many were new or replaced a made-up end.
 
-        `records` is consumed in the writer's thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
+        `lines` is consumed in a thread. All or nothing: raises DatabaseLocked, StoreUnavailable.
         """
-
-        def insert() -> tuple[int, list[RequestRecord]]:
-            batch = list(records)
-            return self._database.load(batch), batch
-
-        new, batch = await self._in_thread(insert)
-        self.versions.note(batch)
-        return new
+        encoded = await trio.to_thread.run_sync(list, lines)
+        try:
+            committed = await self._executor.run(Committer.load, encoded)
+        except ProcessEnded as error:
+            raise StoreUnavailable(what=self._describe(error)) from error
+        self.versions.note(committed.hours)
+        return committed.new
 
     async def change(self, change: Change) -> None:
         """Apply a change, all or nothing; wait briefly for a foreign writer. Raises DatabaseLocked, StoreUnavailable."""
-        apply = partial(self._database.change, change)
-        # Not `_in_thread`: the caller may be cancelled while it waits, and the journal's finished files belong to `run`.
-        for pause_s in CHANGE_PAUSES_S:
-            with suppress(DatabaseLocked):
-                return await trio.to_thread.run_sync(apply, limiter=self._limiter)
-            await trio.sleep(pause_s)
-        return await trio.to_thread.run_sync(apply, limiter=self._limiter)
+        name = os.urandom(8).hex() if self._executor.resends else ""
+        async with self._changing:  # no later one in between, so that one that is sent again is recognized by its name
+            for pause_s in CHANGE_PAUSES_S:
+                with suppress(DatabaseLocked, ProcessEnded):
+                    return await self._executor.run(Committer.change, change, name)
+                await trio.sleep(pause_s)
+            try:
+                return await self._executor.run(Committer.change, change, name)
+            except ProcessEnded as error:
+                raise StoreUnavailable(what=self._describe(error)) from error
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit and prune until cancelled.
@@ -211,20 +227,21 @@ class Writer:
         if self._journal.trouble:
             self._journal.probe()
 
-    async def _next_batch(self) -> list[tuple[RequestRecord, Segment | None]]:
+    async def _next_batch(self) -> list[_Waiting]:
         if not self._queue and self._behind is not None:
             return await self._catch_up(*self._behind)
         return [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
 
-    async def _catch_up(self, segment: Segment, offset: int) -> list[tuple[RequestRecord, Segment | None]]:
+    async def _catch_up(self, segment: Segment, offset: int) -> list[_Waiting]:
         """Read on in the journal; at its end, return to the queue."""
         while True:
             if segment.n in self._journal.segments:  # else it is finished, and perhaps unlinked
-                records, offset = await self._in_thread(partial(read_records, segment.path, offset, BATCH))
-                if records:
-                    self._waiting_in_journal -= len(records)
+                read = partial(read_record_lines, segment.path, offset, BATCH)
+                lines, offset = await trio.to_thread.run_sync(read)
+                if lines:
+                    self._waiting_in_journal -= len(lines)
                     self._behind = (segment, offset) if self._waiting_in_journal else None
-                    return [(record, segment) for record in records]
+                    return [_Waiting(id_, line, segment) for id_, line in lines]
                 if offset < segment.size:  # written while we read
                     continue
             later = [n for n in self._journal.segments if n > segment.n]
@@ -238,34 +255,43 @@ class Writer:
         return []
 
     async def _commit(self) -> None:
-        records = [record for record, _ in self._batch]
+        lines = [waiting.line for waiting in self._batch]
         pause = FIRST_PAUSE_S
-        while (written := await self._try(partial(self._database.write, records))) is None:
+        while (committed := await self._try(Committer.commit, lines, self._no_longer_needed())) is None:
             self.counters.retries += 1
             await trio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE_S)
             if self._journal.trouble:
                 self._journal.probe()
-        for record, segment in self._batch:
-            self._journal.committed(record.id, segment)
-            if self._commit_events is not None and (event := self._commit_events.pop(record.id, None)) is not None:
-                event.set()
-        self._batch = []
-        _, refused = written
-        for record, error in refused:
-            log_unwritable(record, error)
-        self.counters.set_aside += len(refused)
-        self.versions.note(records)
-        self._count(len(records) - len(refused))
+        self._acknowledge(committed)
         await self._tidy(idle=False)
+
+    def _acknowledge(self, committed: Committed) -> None:
+        """Let go of the batch: its records are in the database, or are logged because they can never be."""
+        for waiting in self._batch:
+            self._journal.committed(waiting.id, waiting.segment)
+            if self._commit_events is not None and (event := self._commit_events.pop(waiting.id, None)) is not None:
+                event.set()
+        count, self._batch = len(self._batch), []
+        self._finished = []
+        for line, why in committed.refused:
+            log_unwritable_line(line, why)
+        self.counters.set_aside += len(committed.refused)
+        self.versions.note(committed.hours)
+        self._count(count - len(committed.refused))
+
+    def _no_longer_needed(self) -> Sequence[Path]:
+        """Return the journal's segments to unlink with the next commit; they are listed until it is acknowledged."""
+        self._finished += self._journal.take_finished()
+        return self._finished
 
     def lost_database(self) -> str:
         """Return why the database is not the one that was opened, "" if it is; look once in PROBE_S, also while nothing is written."""
         now = trio.current_time()
         if now >= self._looked_at + PROBE_S:
             self._looked_at = now
-            error = self._database.lost()
-            self._gone = "" if error is None else self._degraded(self._database.describe(error))
+            error = self._executor.faults.lost()
+            self._gone = "" if error is None else self._degraded(self._describe(error))
         return self._gone
 
     def _count(self, committed: int) -> None:
@@ -278,41 +304,58 @@ class Writer:
         await self._tidy(idle=True)
         if self._journal.spares.missing and trio.current_time() >= self._spares_due:
             self._spares_due = trio.current_time() + SPARES_EVERY_S
-            await self._in_thread(self._journal.spares.fill)
-        if trio.current_time() < self._prune_due:
-            return
-        now, monotonic = self._clock.now(), trio.current_time()
-        cutoff = await self._try(partial(self._database.run, lambda db: self.retention.cutoff(db, now, monotonic)))
+            await trio.to_thread.run_sync(self._journal.spares.fill)
+        if trio.current_time() >= self._prune_due:
+            await self._prune()
+
+    async def _prune(self) -> None:
+        cutoff = await self._try(Committer.cutoff, self._clock.now(), trio.current_time())
         if cutoff is None:
             return
+        self._note_held(cutoff)
         deleted = _PRUNE_ROWS
         while deleted == _PRUNE_ROWS:
             # A row stays while the journal has a line about it: replaying that line must find the row.
-            self._journal.rotate_if_older(cutoff)
-            before = min(cutoff, self._journal.oldest)
-            result = await self._try(partial(self._database.prune, before=before, limit=_PRUNE_ROWS))
+            self._journal.rotate_if_older(cutoff.before)
+            result = await self._try(Committer.prune, min(cutoff.before, self._journal.oldest), _PRUNE_ROWS)
             if result is None:
                 return
             deleted = result
             self.counters.pruned += deleted
             await self.drain()
+        finished = self._no_longer_needed()
+        await trio.to_thread.run_sync(unlink, finished)
+        self._finished = []
         self._prune_due = trio.current_time() + PRUNE_EVERY_S
 
-    async def _tidy(self, *, idle: bool) -> None:
-        if (work := self._database.tidy(idle=idle)) is not None:
-            await self._try(work)
+    def _note_held(self, cutoff: Cutoff) -> None:
+        if cutoff.held and not self.retention_held:
+            log_safely(log.warning, "retention_held", clock_ahead_days=cutoff.ahead_days)
+        elif self.retention_held and not cutoff.held:
+            log_safely(log.info, "retention_resumed")
+        self.retention_held = cutoff.held
 
-    async def _try(self, work: Callable[[], T]) -> T | None:
-        """Run SQL in the thread; return None after a transient fault, which `trouble` then describes."""
+    async def _try(self, work: Callable[Concatenate[Committer, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Run a method of the committer; return None after a transient fault, which `trouble` then describes."""
+        transient: tuple[type[Exception], ...] = (ProcessEnded, *self._executor.faults.transient)
         try:
-            result = await self._in_thread(work)
-        except self._database.transient as error:
-            self.trouble = self._degraded(self._database.describe(error))
+            result = await self._executor.run(work, *args, **kwargs)
+        except transient as error:
+            self.trouble = self._degraded(self._describe(error))
             return None
         if self._reported:
             log_safely(log.info, "usage_store_recovered", waiting=self.depth)
             self.trouble = self._reported = ""
         return result
+
+    async def _tidy(self, *, idle: bool) -> None:
+        if self._executor.tidy_due(idle=idle):
+            await self._try(Committer.tidy, idle=idle)
+
+    def _describe(self, error: Exception) -> str:
+        if isinstance(error, ProcessEnded):
+            return f"records wait in the journal: {error}; it is started again"
+        return self._executor.faults.describe(error)
 
     def _degraded(self, why: str) -> str:
         """Log what is wrong, once until it changes, and return it."""
@@ -320,16 +363,3 @@ class Writer:
             log_safely(log.warning, "usage_store_degraded", why=why, waiting=self.depth)
         self._reported = why
         return why
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        """Run `work`, even if cancelled: a commit is either known to have happened or known not to."""
-        await trio.lowlevel.checkpoint_if_cancelled()  # here, or the files below would not be unlinked
-        finished = self._journal.take_finished()
-
-        def unlink_and_work() -> T:
-            for path in finished:
-                with suppress(OSError):  # replaying it again changes nothing
-                    path.unlink()
-            return work()
-
-        return await trio.to_thread.run_sync(unlink_and_work, limiter=self._limiter)

@@ -31,7 +31,7 @@ CYCLES = times(50, 500)
 CLIENTS = 6
 LOAD_S = 0.1
 HELPERS_EVERY = 25
-"""Every so many cycles, an engine and the report process run and are killed before the gateway is."""
+"""Every so many cycles, an engine and the processes for records and reports run and are killed before the gateway is."""
 CUT = 0
 """In place of the status of an answer that broke off."""
 ENGINES = str(Path(__file__).parents[1] / "fakes" / "engines")
@@ -115,9 +115,9 @@ class Helpers(threading.Thread):
 
 
 def kill_helpers(gateway: Forked, helpers: Helpers) -> int:
-    """Kill the report process and the engine once each, in the middle of their work; return how many were killed."""
+    """Kill the processes for records and reports and the engine once each, in the middle of their work; return how many were killed."""
     killed = 0
-    for module in ("gw.store.reporter", "gw.engines.kokoro_onnx"):
+    for module in ("gw.store.commit_program", "gw.store.reporter", "gw.engines.kokoro_onnx"):
         deadline = time.monotonic() + 60
         while not (found := children(gateway.pid, module)):
             assert time.monotonic() < deadline, f"no process of {module}"
@@ -161,7 +161,7 @@ cost_tracking: {{db_path: {tmp_path}/gw.db}}
             for client in (*clients, *filter(None, [helpers])):
                 client.start()
             if helpers is not None:
-                assert kill_helpers(gateway, helpers) >= 2
+                assert kill_helpers(gateway, helpers) >= 3
             time.sleep(LOAD_S * (0.5 + cycle % 7 / 6))  # real load on a real process: there is no event to wait for
             gateway.kill()
             for client in clients:

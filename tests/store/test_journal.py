@@ -3,7 +3,8 @@ import stat
 import pytest
 
 from gw.errors import StoreUnavailable
-from gw.store.journal import SEGMENT_BYTES, Journal, read_lines, read_records, segment_paths
+from gw.store.journal import SEGMENT_BYTES, Journal, read_lines, read_record_lines, segment_paths
+from gw.store.record_lines import decode_record
 from tests.fakes.disk import files_end_at
 from tests.fakes.records import intent, record
 
@@ -74,9 +75,10 @@ def test_reading_goes_on_where_it_stopped(db):
         journal.intent(intent(name))
         journal.finish(record(name))
     path = segment_paths(db)[0]
-    first, offset = read_records(path, 0, 2)
-    remainder, end = read_records(path, offset, 2)
-    assert [r.id for r in first + remainder] == ["a", "b", "c"]
+    first, offset = read_record_lines(path, 0, 2)
+    remainder, end = read_record_lines(path, offset, 2)
+    assert [id_ for id_, _ in first + remainder] == ["a", "b", "c"]
+    assert [decode_record(line) for _, line in first] == [record("a"), record("b")]
     assert end == journal.current.size
 
 
@@ -84,7 +86,8 @@ def test_the_offset_of_the_last_record(db):
     journal = Journal(db)
     journal.finish(record("a"))
     journal.finish(record("b"))
-    assert read_records(segment_paths(db)[0], journal.last_offset, 5)[0] == [record("b")]
+    assert read_record_lines(segment_paths(db)[0], journal.last_offset, 5)[0] == [("b", journal.record_line)]
+    assert decode_record(journal.record_line) == record("b")
 
 
 def test_a_segment_goes_when_all_of_it_is_committed(db):

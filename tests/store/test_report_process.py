@@ -12,12 +12,12 @@ import trio.testing
 
 from gw.store import queries, reporter
 from gw.store.chunked_body import PIECE_BYTES, Encoded
+from gw.store.reader_pool import SqliteReaders
 from gw.store.record_reader import Query, RecordReader, query_as, unconverted
 from gw.store.report_process import LONGEST, WAITING, ReportProcess
 from gw.store.reporter import QueryJob, framed
 from gw.store.requests import LogFilter
 from gw.store.rollup_versions import _REMEMBERED, RollupVersions
-from gw.store.sqlite_records import SqliteReaders
 from gw.store.store import open_store
 from tests.fakes import stored
 from tests.fakes.records import DAY, NOON, HandClock, record
@@ -77,7 +77,7 @@ def _long(context):
 
 
 async def test_the_answers_are_those_of_a_thread(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         for n in range(3):
             store.finish(record(f"r{n}", timestamp=NOON + n))
         await store.flush()
@@ -94,7 +94,7 @@ async def test_the_answers_are_those_of_a_thread(path):
 async def test_it_inherits_no_secret(path, monkeypatch):
     for name in ("GW_SECRET", "GW_MCP_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "s")
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         names = await store.read(_variables)
     assert "PATH" in names
@@ -102,7 +102,7 @@ async def test_it_inherits_no_secret(path, monkeypatch):
 
 
 async def test_errors_cross(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         with pytest.raises(queries.NoSuchRecord):
             await stored.logs(store, before="nothing")
@@ -113,7 +113,7 @@ async def test_errors_cross(path):
 
 async def test_one_who_leaves_stops_the_query(path, monkeypatch):
     monkeypatch.setitem(ReportProcess.__init__.__kwdefaults__, "patience_s", 50.0)
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         with trio.move_on_after(0.05) as left:
             await store.read(_long)
@@ -186,7 +186,7 @@ def _length(context, text):
 
 @pytest.mark.parametrize("size", [0, 1, 700_000, 3 * 2**20])
 async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, size):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         for _ in range(3):
             matches = await store.read(_encoded, size)
@@ -196,7 +196,7 @@ async def test_what_is_encoded_comes_in_pieces_and_other_answers_after_it(path, 
 
 
 async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         for passes in range(1, 30):
             requested = store._report_process.submit(partial(_encoded, size=700_000), None)
@@ -209,14 +209,14 @@ async def test_who_leaves_in_the_middle_of_a_long_answer_leaves_nothing_behind(p
 
 
 async def test_a_question_that_a_pipe_might_take_in_parts_only_is_answered_here(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         assert (await store.read(_length, "x" * 1_000))[1] != os.getpid()
         assert await store.read(_length, "x" * LONGEST) == (LONGEST, os.getpid())
 
 
 async def test_no_more_questions_are_given_to_it_than_it_may_have(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         requested = [store._report_process.submit(_long, None) for _ in range(WAITING)]
         assert None not in requested
@@ -227,13 +227,13 @@ def test_what_has_changed_fits_beside_a_question():
     changes = RollupVersions()
     changes._count = 2**31  # commits of a year
     for hour in range(_REMEMBERED):
-        changes.note([record(timestamp=NOON + 3_600 * hour)])
+        changes.note([int(NOON // 3_600) + hour])
     job = QueryJob(2**31, Query(queries.log, (1_000, "x" * 32, LogFilter(project="p" * 100)), {}, _names), changes)
     assert len(framed(job)) < LONGEST
 
 
 async def test_several_questions_on_one_way(path):
-    async with open_store(path, clock=HandClock(), report_process=True) as store:
+    async with open_store(path, clock=HandClock(), processes=True) as store:
         await ready(store)
         one, two, three = await store.read_together(
             query_as(unconverted, _pid), query_as(str, _length, "abc"), query_as(_names, queries.log, 2)

@@ -2,14 +2,10 @@ import stat
 
 import apsw
 import pytest
-import trio
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import migrations
-from gw.store.sqlite import READ_LIMIT_S, ReaderPool, open_reader, open_writer, translated
-from tests.fakes.records import HandClock
-
-ENDLESS = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
+from gw.store.sqlite import open_reader, open_writer, translated
 
 
 @pytest.fixture
@@ -112,56 +108,3 @@ def test_faults_get_our_names(tmp_path, fault, error, text):
 def test_a_bug_keeps_its_name(tmp_path):
     with pytest.raises(apsw.SQLError), translated(tmp_path):
         raise apsw.SQLError("no such table")
-
-
-async def test_connections_are_used_again(path):
-    pool = ReaderPool(path, HandClock())
-    first = await pool.read(id)
-    assert await pool.read(id) == first
-    pool.close()
-
-
-async def test_a_cancelled_report_stops_its_statement(path):
-    pool = ReaderPool(path, HandClock())
-    ended = trio.Event()
-    token = trio.lowlevel.current_trio_token()
-
-    def report(db):
-        try:
-            db.execute(ENDLESS)
-        finally:
-            trio.from_thread.run_sync(ended.set, trio_token=token)
-
-    with trio.fail_after(5):
-        with trio.move_on_after(0.01) as left:
-            await pool.read(report)
-        await ended.wait()
-    assert left.cancelled_caught
-    pool.close()
-
-
-async def test_a_report_that_runs_away_is_ended(path):
-    clock = HandClock()
-
-    def report(db):
-        clock.time += READ_LIMIT_S + 1
-        return db.execute(ENDLESS).get
-
-    pool = ReaderPool(path, clock)
-    with pytest.raises(StoreUnavailable, match="took longer than 5 s"):
-        await pool.read(report)
-    assert await pool.read(lambda db: db.execute("select 1").get) == 1
-    pool.close()
-
-
-async def test_a_connection_lent_out_while_the_pool_closes_is_closed_by_its_thread(path):
-    pool = ReaderPool(path, HandClock())
-    lent = []
-
-    def report(db):
-        pool.close()
-        lent.append(db)
-
-    await pool.read(report)
-    with pytest.raises(apsw.ConnectionClosedError):
-        lent[0].execute("select 1")

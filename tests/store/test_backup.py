@@ -6,7 +6,8 @@ import trio
 
 from gw.errors import StoreUnavailable
 from gw.store import migrations
-from gw.store.sqlite import PAGES, back_up, copy, open_reader, open_writer, schema_version
+from gw.store.backup import PAGES, back_up, copy
+from gw.store.sqlite import open_reader, open_writer, schema_version
 from gw.store.store import open_store
 from tests.fakes.records import HandClock, record
 
