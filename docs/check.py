@@ -1,5 +1,6 @@
 """Check local links and generated pages: docs/cli.md (the commands), docs/api.md (the routes), docs/mcp.md (the MCP server),
-docs/providers/README.md (the providers), docs/gw.schema.json (gw.yaml). `--write` regenerates the pages."""
+docs/providers/README.md (the providers), docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml).
+`--write` regenerates the pages."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import click
 from api_reference import api_page
 from config_schema import schema_text
 from mcp_reference import mcp_page
+from preset_page import preset_page
 from provider_table import provider_page
 
 from gw.cli.main import COMMANDS, main
@@ -22,6 +24,7 @@ API = ROOT / "docs" / "api.md"
 MCP = ROOT / "docs" / "mcp.md"
 SCHEMA = ROOT / "docs" / "gw.schema.json"
 PROVIDERS = ROOT / "docs" / "providers" / "README.md"
+PRESETS = ROOT / "docs" / "providers" / "presets.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 INTRODUCTION = """\
 # Commands
@@ -83,7 +86,7 @@ def broken_links() -> list[str]:
 
 
 GENERATED: dict[Path, Callable[[], str]] = {
-    REFERENCE: reference, API: api_page, PROVIDERS: provider_page, MCP: mcp_page, SCHEMA: schema_text
+    REFERENCE: reference, API: api_page, PROVIDERS: provider_page, PRESETS: preset_page, MCP: mcp_page, SCHEMA: schema_text
 }  # fmt: skip
 
 

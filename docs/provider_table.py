@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from importlib.resources import files
 
 from gw.providers.spec import CALLS, ProviderSpec, spec_of
+from gw.types.presets import PRESETS
 from gw.types.provider_types import PROVIDER_TYPES
 
 INTRODUCTION = """\
 # Providers
 
 Generated from the `SPEC` of each provider type by `uv run nox -s docs -- --write`. Each type has a page with a working configuration, its
-usage figures and its pitfalls. To add a type, see [adding-a-provider.md](../adding-a-provider.md).
+usage figures and its pitfalls; vendors that are a file share [one](presets.md). To add a type, see
+[adding-a-provider.md](../adding-a-provider.md).
 
 **Transport** is the connection between gw and the provider. Apps can use any of the gateway's protocols with any provider. **Billed by**
 is the unit of the record. *Reported* units are the vendor's own figures. *Counted* units are measured by gw: tokens are estimated from
@@ -71,7 +73,9 @@ def _calls(spec: ProviderSpec) -> Iterator[str]:
 
 
 def _page(spec: ProviderSpec) -> str:
-    return "`sim`" if spec.type == "sim" else f"[`{spec.type}`]({spec.type}.md)"
+    if spec.type == "sim":
+        return "`sim`"
+    return f"[`{spec.type}`]({f'presets.md#{spec.type}' if spec.type in PRESETS else f'{spec.type}.md'})"
 
 
 def _sound(spec: ProviderSpec) -> str:

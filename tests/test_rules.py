@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from gw.types.presets import FOLDER, PRESETS
 from gw.types.provider_types import PROVIDER_TYPES
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -154,7 +155,18 @@ def test_no_modules_import_each_other_in_a_circle():
 def test_the_contract_about_providers_has_every_type():
     contracts = tomllib.loads(_text(Path("pyproject.toml")))["tool"]["importlinter"]["contracts"]
     (modules,) = (contract["modules"] for contract in contracts if contract["type"] == "independence")
-    assert sorted(modules) == sorted(f"gw.providers.{name}" for name in PROVIDER_TYPES)
+    assert sorted(modules) == sorted(f"gw.providers.{name}" for name in PROVIDER_TYPES if name not in PRESETS)
+
+
+def test_a_preset_is_a_short_file_without_a_module():
+    lengths = {path.name: path.read_text(encoding="utf-8").count("\n") for path in FOLDER.glob("*.toml")}
+    assert {name: lines for name, lines in lengths.items() if lines > 30} == {}
+    assert [name for name in PRESETS if (ROOT / "gw" / "providers" / f"{name}.py").exists()] == []
+
+
+def test_every_type_has_an_extra():
+    extras = tomllib.loads(_text(Path("pyproject.toml")))["project"]["optional-dependencies"]
+    assert [name for name in PROVIDER_TYPES if name != "sim" and name not in extras] == []
 
 
 def test_docstrings_are_sentences():

@@ -194,6 +194,8 @@ def _checked_address(registrar: Registrar, kind: str, value: str | None) -> str 
     resolves to is checked when it is connected to (`Origin.public_only`).
     """
     if not value:
+        if form := PROVIDER_TYPES[kind].address:
+            raise RequestError(what=f"a provider of type {kind} needs base_url, such as {form}", param="base_url")
         return None
     location = PROVIDER_TYPES[kind].location
     try:

@@ -176,7 +176,9 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
     for provider in settings.providers.values():
         own = any(provider.id in project.provider_keys for project in settings.projects.values())
         if provider.enabled and not provider.configured and not own:
-            yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used")
+            key = PROVIDER_TYPES[provider.type].key
+            hint = f" (api_key: ${{{key}}})" if key else ""
+            yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used{hint}")
     chains: list[tuple[Path, Chains]] = [(("fallbacks",), settings.fallbacks)]
     chains += [(("projects", project.id, "fallbacks"), project.fallbacks) for project in settings.projects.values()]
     for path, chain in chains:

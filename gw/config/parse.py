@@ -67,6 +67,8 @@ def _provider(provider_id: str, node: Node) -> Provider:
     options = {option: OPTIONS[option] for option in (kind.options if kind else ())}
     address = {"base_url": Setting("base_url", fields.upstream_url)} if kind and kind.tcp else {}
     values = record(node, {**PROVIDER, **address, **options})
+    if kind is not None and kind.address and not entry.get("base_url"):
+        node.problem(f"a provider of type {name} needs base_url", f"base_url: {kind.address}", key=True)
     location = kind.location if kind else "local"
     chosen = {option: values.pop(option) for option in options if option in values}
     return Provider(**values | {"id": provider_id, "type": name, "location": location, "options": chosen})

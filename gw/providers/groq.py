@@ -1,7 +1,7 @@
 """Groq: OpenAI's dialect under /openai/v1; short audio is billed as ten seconds.
 
-Groq answers 400 to some members that OpenAI takes: token probabilities, biases, the names of speakers. They are left out, so
-that a fallback chain from OpenAI to Groq works.
+Groq answers 400 to some members that OpenAI takes: token probabilities, biases, the names of speakers. They are left out and
+noted, so that a fallback chain from OpenAI to Groq works.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 import attrs
-import msgspec
 
 from gw.providers import openai_like
 from gw.providers.chat_call import chat_call
@@ -17,39 +16,18 @@ from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, ChatStream, Honours, ProviderSpec, SpeakStream
 from gw.types.audio import AudioFormat
+from gw.types.chat_variant import ChatVariant
 from gw.types.llm import ChatRequest
 from gw.types.speech_settings import LANGUAGE, SPEED, TRANSLATE
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import openai_chat
-from gw.wire.json_codec import BAD_JSON
+from gw.wire import chat_variants
 from gw.wire.query import bare_language
 
-_REFUSED = frozenset({"logprobs", "top_logprobs", "logit_bias"})
-_MESSAGES = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
-
-
-def _body(request: ChatRequest, account: Account) -> bytes:
-    fields = request.fields
-    named = b'"name"' in bytes(fields["messages"])
-    if named or not _REFUSED.isdisjoint(fields):
-        fields = {name: raw for name, raw in fields.items() if name not in _REFUSED}
-        if named:
-            fields["messages"] = _without_names(fields["messages"])
-        request = msgspec.structs.replace(request, fields=fields)
-    return openai_chat.upstream_body(request, account.model)
-
-
-def _without_names(messages: msgspec.Raw) -> msgspec.Raw:
-    """Remove the names of speakers; the names of tools, one level deeper, stay."""
-    try:
-        decoded = _MESSAGES.decode(messages)
-    except BAD_JSON:
-        return messages   # the vendor will say what is wrong with them
-    return msgspec.Raw(msgspec.json.encode([{k: v for k, v in message.items() if k != "name"} for message in decoded]))
-
-
-_CHAT = attrs.evolve(openai_like.CHAT, body=_body)
+_VARIANT = ChatVariant(refuses=frozenset({"logprobs", "top_logprobs", "logit_bias"}), message_names=False)
+_CHAT = attrs.evolve(
+    openai_like.CHAT, body=lambda request, account: chat_variants.upstream_body(request, account.model, _VARIANT)
+)
 
 
 def chat(request: ChatRequest, account: Account) -> HttpCall[ChatStream]:
@@ -92,7 +70,7 @@ _SPEECH: Honours = {LANGUAGE: _speaks, SPEED: lambda request, account: request.s
 
 SPEC = ProviderSpec(
     type="groq", base_url="https://api.groq.com/openai/v1", dialect="openai",
-    default_voice=_default_voice,
+    default_voice=_default_voice, chat_variant=_VARIANT,
     abilities=frozenset({"stream", "tools", "vision"}),
     more_chat_dialects=frozenset({openai_like.EMBEDDINGS.dialect}),
     fetches=frozenset({"openai"}),

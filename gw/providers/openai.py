@@ -16,7 +16,7 @@ import msgspec
 
 from gw.errors import ProviderRejected
 from gw.providers import openai_like
-from gw.providers.chat_call import ChatWire, chat_call
+from gw.providers.chat_call import chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import (
@@ -35,13 +35,7 @@ from gw.types.llm import ChatRequest
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, PROMPT, SPEED
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
-from gw.wire import (
-    openai_chat,
-    openai_realtime_client,
-    openai_responses_answer,
-    openai_responses_request,
-    vendor_errors,
-)
+from gw.wire import openai_chat, openai_realtime_client, openai_responses_request
 from gw.wire.convert import CannotConvert
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
@@ -58,13 +52,7 @@ def _body(request: ChatRequest, account: Account) -> bytes:
 
 
 _CHAT = attrs.evolve(openai_like.CHAT, body=_body)
-_RESPONSES = ChatWire(
-    dialect=openai_responses_request.DIALECT, path=b"/responses", stream_type=b"text/event-stream", headers=bearer,
-    body=lambda request, account: openai_responses_request.upstream_body(request, account.model),
-    decoder=lambda provider, keep_raw: openai_responses_answer.ResponsesDecoder(provider, keep_raw=keep_raw),
-    decode=lambda body, provider, keep_raw: openai_responses_answer.decode_response(body, provider, keep_raw=keep_raw),
-    classify=vendor_errors.classify,
-)
+_RESPONSES = openai_like.RESPONSES
 _CHAT_ONLY = "openai.chat_only"
 _DOCUMENTS = {wire.dialect: wire for wire in (openai_like.EMBEDDINGS, openai_like.MODERATIONS)}
 

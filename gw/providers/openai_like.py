@@ -28,7 +28,14 @@ from gw.types.speech_settings import (
 )
 from gw.types.stt import TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import openai_audio, openai_chat, openai_embeddings, vendor_errors
+from gw.wire import (
+    openai_audio,
+    openai_chat,
+    openai_embeddings,
+    openai_responses_answer,
+    openai_responses_request,
+    vendor_errors,
+)
 
 _JSON = b"application/json"
 _SSE = b"text/event-stream"
@@ -52,6 +59,13 @@ def _document(dialect: str, path: bytes) -> ChatWire:
 
 EMBEDDINGS = _document(openai_embeddings.EMBEDDINGS, b"/embeddings")
 MODERATIONS = _document(openai_embeddings.MODERATIONS, b"/moderations")
+RESPONSES = ChatWire(
+    dialect=openai_responses_request.DIALECT, path=b"/responses", stream_type=_SSE, headers=bearer,
+    body=lambda request, account: openai_responses_request.upstream_body(request, account.model),
+    decoder=lambda provider, keep_raw: openai_responses_answer.ResponsesDecoder(provider, keep_raw=keep_raw),
+    decode=lambda body, provider, keep_raw: openai_responses_answer.decode_response(body, provider, keep_raw=keep_raw),
+    classify=vendor_errors.classify,
+)
 
 
 class _StreamedTranscript(EventStream[TranscribeEvent]):

@@ -26,9 +26,11 @@ from gw.errors import ProviderRejected, UnknownProviderError
 from gw.net.http1 import Origin, Pool
 from gw.net.prewarm import PrewarmedSockets
 from gw.types.audio import AudioFormat
+from gw.types.chat_variant import ChatVariant
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
 from gw.types.pending import Pending
+from gw.types.presets import PRESETS
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeEvent, TranscribeRequest
@@ -246,6 +248,8 @@ class ProviderSpec:
     fetches: frozenset[str] = frozenset()
     """Dialects whose callers' addresses of recordings the vendor takes and fetches itself."""
     chat: ChatCall | None = None
+    chat_variant: ChatVariant | None = None
+    """Differences from OpenAI's chat; None = the vendor decides about each request itself."""
     transcribe: TranscribeCall | None = None
     listen: ListenCall | None = None
     speak: SpeakCall | None = None
@@ -337,9 +341,13 @@ _loaded: dict[str, ProviderSpec] = {}
 
 
 def spec_of(provider_type: str) -> ProviderSpec:
-    """Return the spec of a type; its module is imported on first use. Raises UnknownProviderError listing the types."""
+    """Return the spec of a type, from its module, imported on first use, or its preset. Raises UnknownProviderError."""
     if (spec := _loaded.get(provider_type)) is None:
         if provider_type not in PROVIDER_TYPES:
             raise UnknownProviderError(name=provider_type, available=tuple(PROVIDER_TYPES))
-        spec = _loaded[provider_type] = import_module(f"gw.providers.{provider_type}").SPEC
+        if (preset := PRESETS.get(provider_type)) is not None:
+            spec = import_module("gw.providers.preset_spec").preset_spec(provider_type, preset)
+        else:
+            spec = import_module(f"gw.providers.{provider_type}").SPEC
+        _loaded[provider_type] = spec
     return spec

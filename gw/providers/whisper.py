@@ -16,13 +16,12 @@ import attrs
 
 from gw.engines import faster_whisper as engine
 from gw.engines.engine_client import engine_process, engine_request
-from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import HttpCall, check_get
+from gw.providers.realtime_stt import by_socket_or_utterance
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
 from gw.providers.speech_call import WavRecording, WholeTranscript, form_call
 from gw.providers.utterance_stt import Utterance
-from gw.providers.ws_session import open_listen_socket
 from gw.types.speech_settings import (
     KEYTERMS,
     LANGUAGE,
@@ -35,7 +34,7 @@ from gw.types.speech_settings import (
     WORD_TIMESTAMPS,
 )
 from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
-from gw.wire import openai_realtime_beta, query, vendor_errors, whisper_cpp, wyoming
+from gw.wire import query, vendor_errors, whisper_cpp, wyoming
 
 _MOST_SAMPLES = 64 * 2**20  # bytes of half an hour, converted to a WAV for a server that takes nothing else
 _INFERENCE = b"/inference"
@@ -76,10 +75,6 @@ def _wyoming_request(language: str | None, account: Account) -> wyoming.Transcri
 # ---- live
 
 
-_NO_SOCKET = frozenset({400, 403, 404, 405, 426})
-"""Statuses of servers without such a socket for its handshake; 403 is Starlette's for a path it does not know."""
-
-
 @asynccontextmanager
 async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
     """Transcribe live by the protocol of the address. Raises ProviderError.
@@ -87,29 +82,17 @@ async def listen(request: ListenRequest, account: Account) -> AsyncIterator[List
     A server of OpenAI's dialect that has a realtime socket (speaches) gets the audio over that, one of the Wyoming protocol
     gets each utterance as it is spoken, any other one when it has ended.
     """
-    if account.origin.scheme == "tcp":
-        transcribe_utterance = _over_wyoming(request, account)
+    scheme = account.origin.scheme
+    session: AbstractAsyncContextManager[ListenSession]
+    if scheme == "tcp":
+        session = utterance_stt.by_utterance(_over_wyoming(request, account), request, account)
+    elif scheme == "engine" or account.origin.prefix.endswith(_INFERENCE):
+        send = utterance_stt.as_recordings(transcribe, request, account)
+        session = utterance_stt.by_utterance(send, request, account)
     else:
-        transcribe_utterance = utterance_stt.as_recordings(transcribe, request, account)
-        hinted = request.keyterms or request.prompt  # for which the socket has no place
-        if account.origin.scheme != "engine" and not account.origin.prefix.endswith(_INFERENCE) and not hinted:
-            opened = False
-            try:
-                async with _over_socket(request, account) as live:
-                    opened = True
-                    yield live
-                return
-            except (ProviderRejected, UpstreamProtocolError) as error:
-                if opened or getattr(error, "upstream_status", 404) not in _NO_SOCKET:
-                    raise
-    async with utterance_stt.by_utterance(transcribe_utterance, request, account) as session:
-        yield session
-
-
-def _over_socket(request: ListenRequest, account: Account) -> AbstractAsyncContextManager[ListenSession]:
-    wire = openai_realtime_beta.BetaListenClient(account.provider_id, request, (account.api_key.reveal(),))
-    path = "/realtime?" + openai_realtime_beta.query(request, account.model)
-    return open_listen_socket(account, path, bearer(account.api_key), wire, wire.pace, opening=wire.opening())
+        session = by_socket_or_utterance(transcribe, request, account)
+    async with session as live:
+        yield live
 
 
 def _over_wyoming(request: ListenRequest, account: Account) -> utterance_stt.TranscribeUtterance:

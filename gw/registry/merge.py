@@ -162,6 +162,8 @@ def _conflict(in_file: bool) -> str:
 def _provider_fault(entry: StoredProvider) -> str:
     if entry.type not in PROVIDER_TYPES:
         return f"this version does not know the type {entry.type!r}"
+    if entry.base_url is None and PROVIDER_TYPES[entry.type].address:
+        return f"a provider of type {entry.type!r} needs base_url"
     if entry.base_url is not None:
         try:
             split_address(entry.base_url, tcp=True)

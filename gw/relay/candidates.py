@@ -22,7 +22,7 @@ from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission
 from gw.relay.accounting import Accounting
 from gw.relay.candidate_list import Candidates
-from gw.relay.honoured import honoured, takes_own
+from gw.relay.honoured import chat_honoured, honoured, takes_own
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, price_of
@@ -252,7 +252,11 @@ class CandidatePlanner:
             names = tuple(sorted(missing))
             detail = "cannot do " + ", ".join(names)
             raise CandidateSkipped(provider=provider.id, reason="missing_ability", detail=detail, settings=names)
-        ignored = () if spec.settings is None else honoured(spec.settings, spec.call, provider_spec, account)
+        ignored: tuple[str, ...] = ()
+        if spec.settings is not None:
+            ignored = honoured(spec.settings, spec.call, provider_spec, account)
+        elif provider_spec.chat_variant is not None and spec.chat is not None:
+            ignored = chat_honoured(spec.chat, provider_spec, provider.id)
         if self._refuse_unpriced and provider.location != "local" and not self._is_priced(model, provider):
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)

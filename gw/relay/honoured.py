@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from gw.errors import CandidateSkipped, UnsupportedSetting
 from gw.providers.spec import Account, ProviderSpec
+from gw.types.llm import ChatRequest
 from gw.types.speech_settings import COMMON, OTHERS, RequestSettings, word_of
+from gw.wire import chat_variants
 
 
 def honoured(request: RequestSettings, call: str, spec: ProviderSpec, account: Account) -> tuple[str, ...]:
@@ -24,6 +26,17 @@ def honoured(request: RequestSettings, call: str, spec: ProviderSpec, account: A
         detail = "cannot honour " + ", ".join(missing)
         raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail, settings=missing)
     return tuple(dict.fromkeys((*left_out, *_missing(wishes, request, call, spec, account))))
+
+
+def chat_honoured(request: ChatRequest, spec: ProviderSpec, provider: str) -> tuple[str, ...]:
+    """Return the settings of a chat that the record names as ignored. Raise CandidateSkipped if a needed one would be."""
+    if spec.chat_variant is None or (request.dialect != spec.dialect and spec.takes_natively(request)):
+        return ()   # the vendor decides about the request as it came
+    needed, tuning = chat_variants.settings_of(request, spec.chat_variant)
+    if needed:
+        detail = "cannot honour " + ", ".join(needed)
+        raise CandidateSkipped(provider=provider, reason="missing_ability", detail=detail, settings=needed)
+    return tuning
 
 
 def takes_own(request: RequestSettings, spec: ProviderSpec, account: Account) -> bool:

@@ -93,6 +93,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     refusal: str = ""
+    reasoning: str = ""
     tool_calls: tuple[ToolCallPiece, ...] = ()
     finish_reason: str | None = None
     usage: Usage | None = None

@@ -1,7 +1,7 @@
 """The provider types: where each runs, what it offers, and what only its configuration entries take.
 
-Each type has a module `gw.providers.<type>` with a `SPEC`. These facts stand below the configuration, which must know
-them without importing network code.
+Each type has a module `gw.providers.<type>` with a `SPEC`, or a preset (`gw.types.presets`). These facts stand below the
+configuration, which must know them without importing network code.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import attrs
 
 from gw.types.ids import Location, Modality
+from gw.types.presets import PRESETS
 
 
 @attrs.frozen
@@ -25,6 +26,10 @@ class ProviderType:
     """The model that the vendor itself takes for a request without one, where its documentation names it."""
     own_models: bool = attrs.field(default=True, kw_only=True)
     """False for a type whose models are those of the configuration: other names of callers do not go there."""
+    address: str = attrs.field(default="", kw_only=True)
+    """Form of an address that each account has of its own, so that an entry needs `base_url`; "" for a type with a default."""
+    key: str = attrs.field(default="", kw_only=True)
+    """Environment variable that holds the key in the vendor's own documentation, for hints."""
     names_with_slash: bool = attrs.field(default=False, kw_only=True)
     """The vendor's own names have slashes (`meta-llama/llama-4-scout-17b-16e-instruct`)."""
 
@@ -52,6 +57,13 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),
     "piper": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device"), tcp=True),
+    **{
+        name: ProviderType(
+            preset.location, tuple(preset.sections), default_models=preset.default_models, address=preset.address,
+            key=preset.key, names_with_slash=preset.names_with_slash,
+        )
+        for name, preset in PRESETS.items()
+    },
     "sim": ProviderType("local", ("stt", "llm", "tts"), options=_SIM_OPTIONS, own_models=False),
-}
-"""A new provider type is one line here and its module."""
+}  # fmt: skip
+"""A new provider type is one line here and its module, or a file in `gw/providers/presets`."""

@@ -94,7 +94,7 @@ def join_pieces(pieces: Sequence[ToolCallPiece]) -> ToolCallPiece:
 def as_delta(completion: Completion) -> Delta:
     """Return an unstreamed answer as the only delta of a streamed one, without its `raw` bytes."""
     return Delta(
-        text=completion.text, refusal=completion.refusal, tool_calls=completion.tool_calls,
+        text=completion.text, refusal=completion.refusal, reasoning=completion.reasoning, tool_calls=completion.tool_calls,
         finish_reason=completion.finish_reason or "stop",
     )
 

@@ -136,24 +136,29 @@ def _limit(fields: Mapping[str, msgspec.Raw]) -> int | None:
 
 
 def _wants_usage(raw: msgspec.Raw | None) -> bool:
-    options = {} if raw is None or raw == _NULL else stream_options(raw)
+    options = {} if raw is None or raw == _NULL else decoded_stream_options(raw)
     return _flag(options.get("include_usage"), "stream_options.include_usage")
 
 
-def upstream_body(request: ChatRequest, model: str) -> bytes:
-    """Return the body for an upstream of this dialect: `model` replaced, usage requested when streaming, else untouched."""
+def upstream_body(request: ChatRequest, model: str, *, stream_options: bool = True) -> bytes:
+    """Return the body for an upstream of this dialect: `model` replaced, usage requested when streaming, else untouched.
+
+    Without `stream_options` the vendor reports usage of its own accord, and would refuse to be asked for it.
+    """
     fields: dict[str, Any] = dict(request.fields)
     fields["model"] = model
+    if not stream_options:
+        fields.pop("stream_options", None)
     if request.stream:
         fields["stream"] = _TRUE
         options = fields.get("stream_options")
-        if options is None or not request.include_usage:  # else the caller's own options request it
-            own = {} if options is None or options == _NULL else stream_options(options)
+        if stream_options and (options is None or not request.include_usage):  # else the caller's own options request it
+            own = {} if options is None or options == _NULL else decoded_stream_options(options)
             fields["stream_options"] = {**own, "include_usage": _TRUE}
     return msgspec.json.encode(fields)
 
 
-def stream_options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+def decoded_stream_options(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     """Decode the member `stream_options`. Raises ClientProtocolError."""
     return _value(MEMBERS, raw, "stream_options", "an object")
 
@@ -197,14 +202,36 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
     prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
+    cached = prompt.cached_tokens or usage.prompt_cache_hit_tokens or usage.cached_tokens
+    output, reasoning = _output(usage, completion.reasoning_tokens)
     counted = Usage(
-        input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(prompt.cached_tokens),
-        cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(usage.completion_tokens),
+        input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(cached),
+        cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(output),
         input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
-        reasoning_tokens=part_of(completion.reasoning_tokens, usage.completion_tokens),
+        reasoning_tokens=part_of(reasoning, output),
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )
     return plausible(counted)
+
+
+def _output(usage: ChunkUsage, reasoning: int | None) -> tuple[int | None, int | None]:
+    """Return the tokens of output, reasoning included, and those of the reasoning.
+
+    Some vendors count reasoning in `total_tokens` and not in `completion_tokens`: xAI, which names its number (pipecat-ai 1.14.0,
+    `services/xai/llm.py`), and Gemini's compatible endpoint, which does not (Clarifai/clarifai-python#978).
+    """
+    if usage.total_tokens is not None and usage.prompt_tokens is not None and usage.completion_tokens is not None:
+        beside = usage.total_tokens - usage.prompt_tokens - usage.completion_tokens
+        if beside > 0 and reasoning in (None, beside):
+            return usage.completion_tokens + beside, beside
+    return usage.completion_tokens, reasoning
+
+
+def _thoughts(content: str | list[ChunkText] | None) -> str:
+    """Return the reasoning among the parts of a content."""
+    if not isinstance(content, list):
+        return ""
+    return "".join(thought.text or "" for part in content for thought in part.thinking or ())
 
 
 def _text(content: str | list[ChunkText] | None) -> str:
@@ -298,8 +325,10 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         if delta.executed_tools:
             self._addons = _RAN_TOOLS
         text = delta.content if isinstance(delta.content, str) else _text(delta.content)
+        if isinstance(delta.content, list):
+            raw = None   # clients insist on a text, so an encoder must build the chunk anew
         refusal = delta.refusal or ""
-        reasoning = delta.reasoning or delta.reasoning_content or ""
+        reasoning = delta.reasoning or delta.reasoning_content or _thoughts(delta.content)
         if not self._has_content and (text or calls or refusal or reasoning or delta.audio is not None):
             self._has_content = True
         return Delta(
@@ -344,13 +373,14 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     calls = tuple([call.piece(i) for i, call in enumerate(message.tool_calls)]) if message.tool_calls else ()
     if message.function_call is not None and not calls:
         calls = (ChunkCall(function=message.function_call).piece(0),)
-    reasoning = message.reasoning or message.reasoning_content
+    reasoning = message.reasoning or message.reasoning_content or _thoughts(message.content)
     has_content = text or refusal or calls or reasoning or message.audio is not None
     if not has_content and choice.finish_reason not in ENDED_BY:
         raise EmptyAnswer(provider=provider)
     addons = _RAN_TOOLS if message.executed_tools else ()
+    keep_raw = keep_raw and not isinstance(message.content, list)   # clients insist on a text
     return Completion(
-        text=text, refusal=refusal, tool_calls=calls, finish_reason=choice.finish_reason,
+        text=text, refusal=refusal, reasoning=reasoning or "", tool_calls=calls, finish_reason=choice.finish_reason,
         usage=usage_of(answer.usage or groq.usage, answer.service_tier, addons), raw=body if keep_raw else None,
     )
 

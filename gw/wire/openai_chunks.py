@@ -24,8 +24,15 @@ class ChunkCall(msgspec.Struct, gc=False):
         return ToolCallPiece(index=index, id=self.id or "", name=function.name or "", arguments=function.arguments or "")
 
 
-class ChunkText(msgspec.Struct, gc=False):
+class ChunkThought(msgspec.Struct, gc=False):
     text: str | None = None
+
+
+class ChunkText(msgspec.Struct, gc=False):
+    """A part of the content. Mistral's reasoning is one of the type `thinking` (mistralai 3.7.0, `models/thinkchunk.py`)."""
+
+    text: str | None = None
+    thinking: list[ChunkThought] | None = None
 
 
 class ChunkMessage(msgspec.Struct, gc=False):
@@ -71,7 +78,12 @@ class ChunkTokens(msgspec.Struct, gc=False):
 
 
 class ChunkUsage(msgspec.Struct, gc=False):
+    """`prompt_cache_hit_tokens` is DeepSeek's, `cached_tokens` Together's word for the cached part of the prompt."""
+
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
     prompt_tokens_details: ChunkTokens | None = None
     completion_tokens_details: ChunkTokens | None = None

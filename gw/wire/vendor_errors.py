@@ -4,7 +4,8 @@ An `ErrorDialect` names the members of a vendor's body and decides which refusal
 is common. Sources, November 2026:
 
 - OpenAI: openai-python 3.52.0, groq-python 1.7.0, Kokoro-FastAPI. Compatible servers use several shapes: `{"error":{…}}`,
-  `{"error":"text"}` (Ollama, AssemblyAI), `{"detail":{…}}` or a list (FastAPI), the bare object.
+  `{"error":"text"}` (Ollama, AssemblyAI), `{"detail":{…}}` or a list (FastAPI, Mistral), the bare object (Cerebras), a list of it
+  (Gemini), `{"code":"text","error":"text"}` (xAI), `{"error":{"code":402,…}}` (OpenRouter).
 - Anthropic: anthropic-python 2.11.0, `types/shared` and `_exceptions`: `{"error":{"type","message","details"?}}`.
 - Cartesia: cartesia 4.2.0 and the vendor's page on errors: `{"error_code","title","message","request_id"}`, the code null when
   there is none; older versions send plain text.
@@ -118,7 +119,19 @@ def _member(body: object, paths: tuple[str, ...]) -> str:
     return ""
 
 
-OPENAI = ErrorDialect()
+_MENDED_ELSEWHERE = re.compile(
+    r"(?i)(incorrect|invalid) api key|api key not valid"   # with status 400: xAI, Gemini
+    r"|maximum context l(ength|imit)|exceeds the (available context size|maximum number of tokens)|exceed_context_size"
+    r"|current length is \d+ while limit is"
+)
+"""In the message or code of a 400 that another vendor would not return: a wrong key, or more than fits into the model's context.
+
+Source: litellm 1.110.2, `exception_mapping_utils.py`, which has these sentences of vLLM, llama.cpp, Gemini and Cerebras.
+"""
+OPENAI = ErrorDialect(
+    is_candidate_fault=lambda status, facts: status in (400, 422)
+    and _MENDED_ELSEWHERE.search(f"{facts.code} {facts.kind} {facts.message}") is not None
+)
 
 
 def classify(

@@ -37,6 +37,19 @@ async def test_the_type_defaults_to_the_id(registrar):
         await providers.create(registrar, {"provider_id": "my-own"}, BY)
 
 
+async def test_a_vendor_that_is_a_file_is_a_type_like_any_other(registrar):
+    await providers.create(registrar, {"provider_id": "mistral", "api_key": KEY}, BY)
+    assert registrar.catalog.provider("mistral").configured
+    with pytest.raises(RequestError, match="needs base_url, such as https://RESOURCE") as caught:
+        await providers.create(registrar, {"provider_id": "azure", "api_key": KEY}, BY)
+    assert caught.value.param == "base_url"
+    address = "https://mine.openai.azure.com/openai/v1"
+    await providers.create(registrar, {"provider_id": "azure", "api_key": KEY, "base_url": address}, BY)
+    assert registrar.catalog.provider("azure").base_url == address
+    with pytest.raises(RequestError, match="needs base_url"):
+        await providers.update(registrar, "azure", {"base_url": None}, BY)
+
+
 async def test_a_provider_survives_a_restart(tmp_path):
     async with open_registrar(tmp_path) as first:
         await made(first)

@@ -104,6 +104,7 @@ MALFORMED = [
     (PROVIDERS + MODELS + "serve: {max_upload_mb: 9}\n", 7, 9, "unknown key 'serve.max_upload_mb'", "max_body_mb limits every"),
     ("modles:\nproviders:\nmodels:\n", 1, 1, "unknown key 'modles'", "did you mean 'models'?"),
     ("providers:\n  opnai: {api_key: k}\nmodels:\n", 2, 3, "unknown provider type 'opnai'", "did you mean 'openai'?"),
+    ("providers:\n  azure: {api_key: k}\nmodels:\n", 2, 3, "a provider of type azure needs base_url", "openai.azure.com/openai/v1"),
     ("providers:\n  x: {type: deepgrm}\nmodels:\n", 2, 13, "unknown provider type 'deepgrm'", "'deepgram'"),
     ("providers:\n  openai: {api_key: }\n  a b: {type: openai}\nmodels:\n", 3, 3, "'a b' cannot be an id", "letters"),
     ("providers:\n  openai: sk-secret-1234567890\nmodels:\n", 2, 11, "must be a mapping, found text", ""),

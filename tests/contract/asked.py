@@ -57,6 +57,16 @@ SETUPS: Mapping[str, VendorSetup] = {
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),
+    "localai": VendorSetup(make=FakeOpenAI, path="/v1", stt="whisper-1", live="whisper-1", tts="tts-1"),
+    "sambanova": VendorSetup(make=FakeOpenAI, path="/v1", stt="Whisper-Large-v3"),
+    "speaches": VendorSetup(
+        make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small",
+        tts="speaches-ai/Kokoro-82M-v1.0-ONNX",
+    ),
+    "together": VendorSetup(make=FakeOpenAI, path="/v1", stt="openai/whisper-large-v3"),
+    "vllm": VendorSetup(
+        make=FakeOpenAI, path="/v1", stt="openai/whisper-large-v3-turbo", live="openai/whisper-large-v3-turbo"
+    ),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""docs/adding-a-provider.md, run: its ten lines are a provider, its table a price."""
+"""docs/adding-a-provider.md, run: its file is a provider, so are its ten lines, and its table is a price."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 import gw.providers
 from gw.pricing.rate_tables import load_book, parse_table
 from gw.providers import spec
+from gw.types.presets import PRESETS, parse_preset
 from gw.types.provider_types import PROVIDER_TYPES, ProviderType
 from gw.wire import wav
 from tests.fakes.hosting import hosted, open_plane
@@ -27,8 +28,35 @@ models:
 
 
 def block(language: str) -> str:
-    (block,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    return block
+    """Return the last block of a language on the page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[-1]
+
+
+@pytest.fixture
+def _acme_file(monkeypatch):
+    """The preset of the page."""
+    text = re.search(r"^```toml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1]
+    preset = parse_preset("acme.toml", text)
+    monkeypatch.setitem(PRESETS, "acme", preset)
+    monkeypatch.setitem(PROVIDER_TYPES, "acme", ProviderType(preset.location, tuple(preset.sections), key=preset.key))
+    yield
+    spec._loaded.pop("acme")
+
+
+@pytest.mark.usefixtures("_acme_file")
+async def test_a_file_answers(tmp_path, autojump_clock):
+    async with open_plane(CONFIGURATION.split("  tts:")[0], tmp_path) as plane:
+        fake = FakeOpenAI(reply="I am Acme")
+        plane.net.hosts["api.acme.example", 443] = hosted(fake)
+        body = {"model": "acme/acme-large-2026-11-01", "seed": 1, "max_completion_tokens": 9}
+        body["messages"] = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "who are you"}]
+        reply = await plane.post("/v1/chat/completions", msgspec.json.encode(body))
+        assert (reply.status, reply.headers["x-gw-ignored-settings"]) == (200, "seed")
+        sent = fake.ledger[0].fields
+        assert (sent["max_tokens"], sent["messages"][0]["role"], "seed" in sent) == (9, "system", False)
+        assert plane.kept.record.cost_nusd == 5 * 500 + 3 * 1_500
+        body = {"model": "acme/acme-large-2026-11-01", "n": 2, "messages": body["messages"]}
+        assert (await plane.post("/v1/chat/completions", msgspec.json.encode(body))).status == 400
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from gw.providers.spec import Account, spec_of
 from gw.types.asgi import ASGIApp
 from gw.types.ids import Modality
 from gw.types.llm import ChatRequest
+from gw.types.presets import PRESETS
+from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 from gw.wire import chat_messages, openai_chat
 from tests.fakes.hosting import hosted
@@ -31,6 +33,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
+from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.scripted import ScriptedVendor
 from tests.fakes.vendors.speaches import FakeSpeaches
@@ -251,11 +254,27 @@ class VoiceVendor(ScriptedHttpVendor):
 
 
 @attrs.define
+class PresetVendor(OpenAIVendor):
+    """A vendor that is a file, with its own conventions."""
+
+    type: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        made = self.fake
+        self.fake = FakeVariant(
+            prefix=made.prefix, api_key=KEY, reply=made.reply, speech_pcm=made.speech_pcm, openai_errors=True,
+            conventions=CONVENTIONS.get(self.type, Conventions()), transcript="",
+        )
+
+
+@attrs.define
 class WhisperVendor(OpenAIVendor):
     """Has the socket of OpenAI's beta."""
 
     def __attrs_post_init__(self) -> None:
-        self.fake = FakeSpeaches(prefix=self.prefix, api_key=KEY)
+        super().__attrs_post_init__()
+        self.fake = FakeSpeaches(prefix=self.prefix, api_key=KEY, speech_pcm=self.fake.speech_pcm)
 
 
 @attrs.define
@@ -319,6 +338,14 @@ class Entrant:
     """Faults after which it asks in another way."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
+    socket_or_recordings: bool = False
+    """A live transcription is made of recordings where the server has no socket."""
+
+
+def address_of(provider_type: str) -> str:
+    """Return the address of a type's fake."""
+    spec = spec_of(provider_type)
+    return spec.base_url or PROVIDER_TYPES[provider_type].address if spec.needs_address else "http://127.0.0.1"
 
 
 VENDORS: Mapping[str, Entrant] = {
@@ -347,13 +374,19 @@ VENDORS: Mapping[str, Entrant] = {
         hosts=("streaming.assemblyai.com",),
         streams_transcripts=False,
     ),
-    "whisper": Entrant(vendor=partial(WhisperVendor, "/v1")),
+    "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "piper": Entrant(
         vendor=partial(PiperVendor, FakePiper),
         models={"tts": "piper", "stt": "", "llm": ""},
         survives=frozenset({"404"}),
     ),
+    **{
+        name: Entrant(vendor=partial(PresetVendor, Origin.parse(address_of(name)).prefix.decode(), type=name))
+        for name in PRESETS
+        if name != "speaches"
+    },
+    "speaches": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),
 }
 
@@ -368,11 +401,10 @@ class Rig:
     pool: Pool
 
     def account(self, model: Modality | Literal["tools"]) -> Account:
-        spec = spec_of(self.type)
         return Account(
             provider_id=f"my-{self.type}",
             model=VENDORS[self.type].models[model],
-            origin=Origin.parse(spec.base_url if spec.needs_address else "http://127.0.0.1"),
+            origin=Origin.parse(address_of(self.type)),
             api_key=Secret(KEY),
             pool=self.pool,
             options=self.vendor.options,

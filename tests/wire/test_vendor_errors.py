@@ -49,6 +49,18 @@ def body(code: str | None = None, kind: str | None = "invalid_request_error", me
         (400, b"", ProviderRejected, False),
         (422, b'{"detail":[{"loc":["body","input"],"msg":"Field required","type":"missing"}]}', ProviderRejected, False),
         (418, b"", ProviderRejected, False),
+        # wrong keys and full contexts of vendors that answer 400 to them; shapes of Gemini, xAI, llama.cpp, vLLM, Cerebras, Mistral
+        (400, b'[{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT"}}]', ProviderRejected, True),
+        (400, b'{"code":"Client specified an invalid argument","error":"Incorrect API key provided: xai-1."}', ProviderRejected, True),
+        (400, b'{"error":{"code":400,"message":"too long","type":"exceed_context_size_error","n_ctx":1}}', ProviderRejected, True),
+        (
+            400, b'{"object":"error","message":"This model\'s maximum context length is 4096 tokens.","type":"BadRequestError","code":400}',
+            ProviderRejected, True,
+        ),
+        (400, body("context_length_exceeded", message="Current length is 9000 while limit is 8192"), ProviderRejected, True),
+        (400, b'{"message":"Current length is 9000 while limit is 8192","type":"x","param":"messages","code":"y"}', ProviderRejected, True),
+        (422, b'{"detail":[{"type":"extra_forbidden","loc":["body","user"],"msg":"Extra inputs"}]}', ProviderRejected, False),
+        (402, b'{"error":{"code":402,"message":"Insufficient credits"}}', ProviderFailed, True),
         (400, body("content_policy_violation"), ProviderRefused, True),
         (400, body("content_filter", None), ProviderRefused, True),
         (200, body(), UpstreamProtocolError, True),
