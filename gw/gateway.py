@@ -16,7 +16,7 @@ from gw import __version__
 from gw.admin.registrar import Registrar
 from gw.config.capture_rules import check_capture
 from gw.config.fleet_rules import check_fleet, fleet_error
-from gw.config.settings import CostTracking, Settings
+from gw.config.settings import Settings
 from gw.errors import BankUnreachable, ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
@@ -35,7 +35,8 @@ from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
 from gw.store.capture_writer import CaptureStore
-from gw.store.store import Store, open_readonly, open_store
+from gw.store.configured import open_configured, open_configured_readonly
+from gw.store.store import Store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
@@ -165,7 +166,7 @@ async def open_gateway(
     current = CurrentCatalog(build(settings))
     async with AsyncExitStack() as opened:
         store = await opened.enter_async_context(
-            _store(settings.cost_tracking, clock, processes=processes, read_only=read_only, spares=spares)
+            _store(settings, clock, processes=processes, read_only=read_only, spares=spares)
         )
         leases, notices = None, None
         if settings.fleet.valkey and not read_only:
@@ -246,12 +247,7 @@ def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> Capture
     )  # fmt: skip
 
 
-def _store(
-    tracking: CostTracking, clock: Clock, *, processes: bool, read_only: bool, spares: int
-) -> AbstractAsyncContextManager[Store]:
+def _store(settings: Settings, clock: Clock, *, processes: bool, read_only: bool, spares: int) -> AbstractAsyncContextManager[Store]:
     if read_only:
-        return open_readonly(tracking.db_path, clock=clock)
-    return open_store(
-        tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
-        processes=processes, spares=spares,
-    )  # fmt: skip
+        return open_configured_readonly(settings, clock=clock)
+    return open_configured(settings, clock=clock, processes=processes, spares=spares)

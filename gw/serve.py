@@ -21,7 +21,6 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 
 import attrs
 import structlog
@@ -34,6 +33,7 @@ from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.net.service_manager import ServiceManager
 from gw.relay.in_flight import InFlight
+from gw.store.configured import database_name
 from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
@@ -68,7 +68,8 @@ class ServeInfo:
     url: str
     started_s: float
     """Age of the process when it began to listen."""
-    db_path: Path
+    database: str
+    """Path of the file, or the server in words."""
 
 
 def run(
@@ -144,7 +145,7 @@ def _secrets(settings: Settings) -> list[Secret]:
     """Return every secret of the configuration, so that none of them can get into the log."""
     provider_keys = [p.api_key for p in settings.providers.values()]
     project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
-    fleet = [settings.fleet.valkey, *_password(settings)]
+    fleet = [settings.fleet.valkey, settings.cost_tracking.database, *_password(settings)]
     return [settings.auth.admin_token, settings.mcp_token, *fleet, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
 
 
@@ -172,12 +173,16 @@ async def _main(
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
                 mcp = await trio.to_thread.run_sync(import_module, "gw.mcp.run")
                 await nursery.start(mcp.serve_beside, gateway, settings.mcp_token)
-            ready = ServeInfo(url=urls[0], started_s=process_age_s(), db_path=settings.cost_tracking.db_path)
+            ready = ServeInfo(url=urls[0], started_s=process_age_s(), database=_database(settings))
             nursery.start_soon(_say_ready, on_ready, ready)
             manager.ready(f"serving at {urls[0]}")
             nursery.start_soon(manager.keep_alive)
             if sample_history:
                 nursery.start_soon(load_sample_history, gateway)
+
+
+def _database(settings: Settings) -> str:
+    return database_name(settings) if settings.cost_tracking.database else str(settings.cost_tracking.db_path)
 
 
 async def _say_ready(on_ready: Callable[[ServeInfo], None], ready: ServeInfo) -> None:

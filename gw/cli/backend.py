@@ -130,11 +130,12 @@ class Backend:
                 settings = load(None)
             except ConfigError as error:
                 raise error if error.problems and not read_only else missing from None
-            database = settings.cost_tracking.db_path
-            if records and not database.exists():
+            from gw.store.configured import database_name, may_have_records  # not for a command that a gateway answers
+
+            if records and not may_have_records(settings):
                 raise
             answer = _answer_in_process(settings, request, read_only=read_only)
-            place = f"read from {origin(settings)}" if read_only else f"changed in the database {database}"
+            place = f"read from {origin(settings)}" if read_only else f"changed in {database_name(settings)}"
             aside(f"no gateway answers at {self.url}; {place}")
             return answer
 
@@ -202,9 +203,13 @@ def find_url() -> str:
     return str(facts.get("url") or DEFAULT_URL)
 
 
-def origin(settings: Settings) -> Path:
-    """Return the file that is read without a gateway: the database, or the configuration where there is no database yet."""
+def origin(settings: Settings) -> Path | str:
+    """Return what is read without a gateway: the database, or the file of the configuration where there is no database yet."""
+    from gw.store.configured import database_name
+
     database = settings.cost_tracking.db_path
+    if settings.cost_tracking.database:
+        return database_name(settings)
     return database if database.exists() or settings.path is None else settings.path
 
 

@@ -17,8 +17,9 @@ from gw.cli.main import CHECK_FAILED
 from gw.cli.output import bar, print_answer
 from gw.cli.resource import json_option
 from gw.config.capture_rules import missing_for
+from gw.config.database_rules import check_database
 from gw.config.settings import Settings
-from gw.errors import StoreUnavailable
+from gw.errors import ConfigError, StoreUnavailable
 from gw.net.http1 import Pool
 from gw.registry.catalog import Catalog, Provider
 from gw.registry.merge import build
@@ -51,6 +52,8 @@ def check(ctx: click.Context, file: Path | None, online: bool, as_json: bool) ->
 
 def _database(settings: Settings) -> Finding:
     path = settings.cost_tracking.db_path
+    if settings.cost_tracking.database:
+        return _postgres(settings)
     facts = holder(path)
     if facts is not None:
         return Finding("database", "ok", f"{path} is in use by the gateway at {facts.get('url') or 'an unknown address'}")
@@ -63,6 +66,16 @@ def _database(settings: Settings) -> Finding:
     if not os.access(existing, os.W_OK):
         return Finding("database", "failed", f"{path} cannot be written: no permission to write {existing}")
     return Finding("database", "ok", str(path) if path.exists() else f"{path} (will be created)")
+
+
+def _postgres(settings: Settings) -> Finding:
+    try:
+        check_database(settings)
+        from gw.store.postgres.pg_schema import look_at
+
+        return Finding("database", "ok", look_at(settings.cost_tracking.database))
+    except (StoreUnavailable, ConfigError) as error:
+        return Finding("database", "failed", str(error))
 
 
 def _capture(settings: Settings) -> list[Finding]:

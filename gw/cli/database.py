@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from gw.errors import ConfigError
 
 if TYPE_CHECKING:
     from gw.store.migrations import Progress
+    from gw.store.store import Reader, Store
     from gw.types.usage import RequestRecord
 
 
@@ -32,6 +34,14 @@ if TYPE_CHECKING:
 def db(ctx: click.Context, database: Path | None) -> None:
     """Back up, upgrade or measure the database, or read records back into it."""
     ctx.obj = database
+
+
+def _postgres(ctx: click.Context) -> Settings | None:
+    """Return the configuration if its database is PostgreSQL and no file was chosen. Raises ConfigError."""
+    if ctx.obj is not None:
+        return None
+    settings = load(None)
+    return settings if settings.cost_tracking.database else None
 
 
 def _path(ctx: click.Context) -> Path:
@@ -50,10 +60,14 @@ def backup(ctx: click.Context, target: Path) -> None:
     """Copy the database to TARGET, and check the copy.
 
     A running gateway is not disturbed; records of the last moment that it has not written yet are not in the copy. TARGET
-    is a new file, or a folder that gets a file of the database's name.
+    is a new file, or a folder that gets a file of the database's name. A PostgreSQL database is copied by its own tools.
     """
     from gw.store.backup import back_up
+    from gw.store.configured import database_name
 
+    if (settings := _postgres(ctx)) is not None:
+        remedy = f"pg_dump --schema=gw --format=custom --file={target} URL copies it, also while gateways run"
+        raise CommandFailed(f"{database_name(settings)} is copied by PostgreSQL's own tools: {remedy}")
     path = _path(ctx)
     if target.is_dir():
         target = target / path.name
@@ -67,20 +81,35 @@ def backup(ctx: click.Context, target: Path) -> None:
 @click.pass_context
 def stats(ctx: click.Context, as_json: bool) -> None:
     """Show how large the database is and what it holds."""
-    print_facts(trio.run(_facts, _path(ctx)), lambda facts: list(facts.items()), as_json=as_json)
+    settings = _postgres(ctx)
+    facts = trio.run(_facts, _path(ctx)) if settings is None else trio.run(_facts_of_postgres, settings)
+    print_facts(facts, lambda facts: list(facts.items()), as_json=as_json)
 
 
 async def _facts(path: Path) -> dict[str, str | int]:
-    from gw.store.lock_file import holder
     from gw.store.store import open_readonly
-    from gw.types.entities import name_of
 
     async with open_readonly(path) as reader:
-        stats, entities = await reader.stats(), await reader.entities()
+        return await _measured(reader, str(path), path)
+
+
+async def _facts_of_postgres(settings: Settings) -> dict[str, str | int]:
+    from gw.store.configured import database_name, open_configured_readonly
+
+    async with open_configured_readonly(settings) as reader:
+        return await _measured(reader, database_name(settings), settings.cost_tracking.db_path)
+
+
+async def _measured(reader: Reader, name: str, local: Path) -> dict[str, str | int]:
+    """Return the figures; `local`: the path beside which the lock file is."""
+    from gw.store.lock_file import holder
+    from gw.types.entities import name_of
+
+    stats, entities = await reader.stats(), await reader.entities()
     kinds = Counter(name_of(entity)[0] for entity in entities)
-    lock = holder(path) or {}
+    lock = holder(local) or {}
     return {
-        "path": str(path),
+        "path": name,
         "size_bytes": stats.size_bytes,
         "schema_version": stats.schema_version,
         "requests": stats.requests,
@@ -94,12 +123,15 @@ async def _facts(path: Path) -> dict[str, str | int]:
 def migrate(ctx: click.Context) -> None:
     """Upgrade the database to this version of gw.
 
-    `gw serve` does that when it starts; this command does it beforehand. No gateway may run on the database. An upgrade
-    cannot be undone: make a backup first.
+    `gw serve` does that when it starts; this command does it beforehand. No gateway may run on the database; one on PostgreSQL
+    that does not know the newer tables refuses to start. An upgrade cannot be undone: make a backup first.
     """
     from gw.store.migrations import VERSION
     from gw.store.sqlite import schema_version
 
+    if (settings := _postgres(ctx)) is not None:
+        _migrate_postgres(settings)
+        return
     path = _path(ctx)
     before = schema_version(path)
     if before == VERSION:
@@ -108,6 +140,19 @@ def migrate(ctx: click.Context) -> None:
     with share_bar("upgrading") as upgraded:
         trio.run(_migrate, path, upgraded)
     aside(f"{path}: schema {before} -> {VERSION}")
+
+
+def _migrate_postgres(settings: Settings) -> None:
+    from gw.config.database_rules import check_database
+    from gw.store.configured import database_name
+
+    check_database(settings)
+    from gw.store.postgres.pg_schema import upgrade
+
+    with share_bar("upgrading") as upgraded:
+        before, after = upgrade(settings.cost_tracking.database, on_progress=upgraded)
+    name = database_name(settings)
+    aside(f"{name} has schema {after}: nothing to do" if before == after else f"{name}: schema {before} -> {after}")
 
 
 async def _migrate(path: Path, on_upgrade: Progress) -> None:
@@ -130,15 +175,17 @@ def import_(ctx: click.Context, files: tuple[Path, ...]) -> None:
     already is left out, so a file may be imported again; one of which the database has only that it was interrupted takes
     its place. No gateway may run on the database.
     """
+    from gw.store.configured import database_name
     from gw.store.salvage import records_in
 
-    path, days = _path(ctx), _retention_days()
+    settings, days = _postgres(ctx), _retention_days()
+    opening, name = _opening(_path(ctx), days) if settings is None else (_opening_postgres(settings), database_name(settings))
     log_warnings()
     everything = [record for file in files for record in records_in(file)]
     found = [record for record in everything if record is not None]
     unreadable = len(everything) - len(found)
-    new, old = trio.run(_import, path, found, days)
-    aside(f"{path}: {new} of {len(found)} records were new; {unreadable} lines could not be read")
+    new, old = trio.run(_import, opening, found, days)
+    aside(f"{name}: {new} of {len(found)} records were new; {unreadable} lines could not be read")
     if old:
         aside(f"{old} records are older than the {days} days of cost_tracking.retention_days, and were left out")
     ctx.exit(FAILED if unreadable else 0)
@@ -152,14 +199,28 @@ def _retention_days() -> int:
         return 90
 
 
-async def _import(path: Path, found: Sequence[RequestRecord], days: int) -> tuple[int, int]:
-    """Return how many records were new, and how many too old: whether those were counted once already is unknown."""
+def _opening(path: Path, days: int) -> tuple[AbstractAsyncContextManager[Store], str]:
     from gw.store.store import open_store
+    from gw.telemetry.clock import SystemClock
+
+    return open_store(path, clock=SystemClock(), retention_days=days), str(path)
+
+
+def _opening_postgres(settings: Settings) -> AbstractAsyncContextManager[Store]:
+    from gw.store.configured import open_configured
+    from gw.telemetry.clock import SystemClock
+
+    return open_configured(settings, clock=SystemClock())
+
+
+async def _import(
+    opening: AbstractAsyncContextManager[Store], found: Sequence[RequestRecord], days: int
+) -> tuple[int, int]:
+    """Return how many records were new, and how many too old: whether those were counted once already is unknown."""
     from gw.telemetry.clock import DAY_S, SystemClock
 
-    clock = SystemClock()
-    recent = [record for record in found if record.timestamp >= clock.now() - days * DAY_S]
-    async with open_store(path, clock=clock, retention_days=days) as store:
+    recent = [record for record in found if record.timestamp >= SystemClock().now() - days * DAY_S]
+    async with opening as store:
         return await store.load(recent), len(found) - len(recent)
 
 
@@ -181,9 +242,10 @@ def rotate(config: Path | None) -> None:
     if settings.secret and not settings.previous_secret:
         message = "GW_SECRET is set: put the new secret there and the current one into GW_SECRET_PREVIOUS"
         raise CommandFailed(message, CONFIG)
-    path = settings.cost_tracking.db_path
-    if not path.exists():
-        raise CommandFailed(f"there is no database at {path}, so no stored keys")
+    from gw.store.configured import may_have_records
+
+    if not may_have_records(settings):
+        raise CommandFailed(f"there is no database at {settings.cost_tracking.db_path}, so no stored keys")
     count = trio.run(partial(_rotate, settings))
     file = f"the file .secret in {settings.secret_folder}"
     place = "GW_SECRET; GW_SECRET_PREVIOUS is no longer needed" if settings.secret else file

@@ -27,7 +27,7 @@ from gw.pricing.rate_tables import load_book, own_folder, parse_table, table_tex
 from gw.pricing.units import AMOUNTS, price_text
 from gw.registry.catalog import Catalog
 from gw.registry.merge import build, merge
-from gw.store.store import open_readonly
+from gw.store.configured import may_have_records, open_configured_readonly
 from gw.telemetry.clock import SystemClock, utc_day
 from gw.types.entities import Price
 from gw.types.ids import Modality
@@ -196,8 +196,7 @@ def check(ctx: click.Context, as_json: bool) -> None:
 
 async def configured_catalog(settings: Settings) -> Catalog:
     """Return the configured models and those of the database, if there is one."""
-    path = settings.cost_tracking.db_path
-    if not path.exists():
+    if not may_have_records(settings):
         return build(settings)
-    async with open_readonly(path) as reader:
+    async with open_configured_readonly(settings) as reader:
         return merge(settings, await reader.entities()).catalog

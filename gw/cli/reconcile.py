@@ -60,11 +60,11 @@ def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, con
     import trio
 
     from gw.errors import RequestError
+    from gw.store.configured import may_have_records
 
     settings = load(config)
-    path = settings.cost_tracking.db_path
-    if not path.exists():
-        raise CommandFailed(f"no requests have been recorded: there is no database at {path}", FAILED)
+    if not may_have_records(settings):
+        raise CommandFailed(f"no requests have been recorded: there is no database at {settings.cost_tracking.db_path}", FAILED)
     try:
         with share_bar("reading") as on_progress:
             report = trio.run(partial(_compare, settings, **bill, on_progress=on_progress))
@@ -89,9 +89,9 @@ def reconcile(ctx: click.Context, /, output_format: str, fail_on_diff: bool, con
 async def _compare(settings: Settings, **bill: Any) -> Reconciled:
     from gw.reconcile.compare import compare
     from gw.registry.merge import build
-    from gw.store.store import open_readonly
+    from gw.store.configured import open_configured_readonly
 
-    async with open_readonly(settings.cost_tracking.db_path) as reader:
+    async with open_configured_readonly(settings) as reader:
         return await compare(reader, build(settings), **bill)
 
 

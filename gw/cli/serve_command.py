@@ -147,7 +147,7 @@ def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
     if demo:
         lines.append(f"history    {DAYS} made-up days before today, in the project {PROJECT}")
     else:
-        lines.append(f"database   {ready.db_path}")
+        lines.append(f"database   {ready.database}")
     next_step = '        next: gw say "hello" -o hi.wav' if demo else ""
     lines.append(f"ready in {ready.started_s:.1f} s   Ctrl-C stops{next_step}")
     return "\n".join(f"  {line}" for line in lines)

@@ -21,6 +21,7 @@ from gw.types.ids import MODALITIES, Modality
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
+_POSTGRES = ("postgresql://", "postgres://")
 _FLEET_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 Chains = Mapping[Modality, tuple[str, ...]]
 
@@ -53,6 +54,7 @@ class CrossChecks:
         self._auth()
         self._serve()
         self._fleet()
+        self._database()
 
     def _reference(self, path: Path, name: str, known: Collection[str], kind: str) -> None:
         if name not in known:
@@ -158,6 +160,18 @@ class CrossChecks:
             if name and not _FLEET_NAME.fullmatch(name):
                 what = f"fleet.{setting} {name!r} has a character that is not allowed"
                 self._document.problem(("fleet", setting), what, "use letters, digits, dots, dashes and underscores, 64 at most")
+
+    def _database(self) -> None:
+        database = self._settings.cost_tracking.database.reveal()
+        if not database:
+            return
+        if ("cost_tracking", "db_path") in self._document.line_numbers():
+            what = "cost_tracking has both database and db_path"
+            hint = "keep one: database is PostgreSQL, db_path a file of SQLite; `gw db copy` brings the records of a file over"
+            self._document.problem(("cost_tracking", "database"), what, hint, key=True)
+        if not database.startswith(_POSTGRES):
+            what = f"cost_tracking.database must begin with {_POSTGRES[0]}"
+            self._document.problem(("cost_tracking", "database"), what, "a file of SQLite is cost_tracking.db_path")
 
     def _cors(self) -> None:
         for index, origin in enumerate(self._settings.serve.cors_origins):

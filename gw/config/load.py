@@ -17,7 +17,9 @@ import yaml
 from gw.errors import ConfigError, Problem
 from gw.types.provider_types import PROVIDER_TYPES
 
-_SECRET_NAMES = frozenset({"api_key", "valkey", "admin_token", "key", "token", "secret", "password", "credential", "credentials"})
+_SECRET_NAMES = frozenset(
+    {"api_key", "valkey", "database", "admin_token", "key", "token", "secret", "password", "credential", "credentials"}
+)
 _HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(
     *(kind.options for kind in PROVIDER_TYPES.values())
 )

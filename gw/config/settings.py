@@ -88,6 +88,9 @@ class RateLimit:
 @attrs.frozen(kw_only=True)
 class CostTracking:
     db_path: Annotated[Path, "default: gw.db in the user's data folder; GW_DB_PATH overrides both"]
+    database: Annotated[
+        Secret, "instead of db_path: postgresql://[user:password@]host[:port]/database, for one gateway or several (extra: fleet)"
+    ] = Secret("")
     durability: Annotated[
         Literal["crash", "power"], "crash: survives a killed process (default); power: survives a power cut, slower"
     ] = "crash"

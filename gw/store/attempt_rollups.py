@@ -86,16 +86,16 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Add the attempts of newly inserted records. Within the caller's transaction."""
-    db.executemany(_ADD, [(*key, *sums) for key, sums in _counted(records).items()])
+    db.executemany(_ADD, [(*key, *sums) for key, sums in counted(records).items()])
 
 
 def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Take the attempts of deleted records out of the counts. Within the caller's transaction."""
-    db.executemany(_SUBTRACT, [(sums[0], *key) for key, sums in _counted(records).items()])
+    db.executemany(_SUBTRACT, [(sums[0], *key) for key, sums in counted(records).items()])
     db.execute("delete from rollup_attempt where attempts = 0")
 
 
-def _counted(records: Iterable[RequestRecord]) -> dict[tuple[int, str, str, str, str], list[object]]:
+def counted(records: Iterable[RequestRecord]) -> dict[tuple[int, str, str, str, str], list[object]]:
     """Return count, latest time and its error for each hour, provider, model, following model and outcome."""
     rows: dict[tuple[int, str, str, str, str], list[object]] = {}
     for record in records:

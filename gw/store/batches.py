@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import apsw
 
@@ -10,8 +11,9 @@ from gw.store import attempt_rollups, first_audio, requests, rollups
 from gw.types.usage import RequestRecord
 
 BATCH = 500  # records in one transaction, about 20 ms of work
+VALUE_FAULTS: tuple[type[Exception], ...] = (ValueError, TypeError, AttributeError, ArithmeticError)
 _RECORD_FAULTS = (
-    *(ValueError, TypeError, AttributeError, ArithmeticError),
+    *VALUE_FAULTS,
     *(apsw.ConstraintError, apsw.MismatchError, apsw.RangeError, apsw.TooBigError),
 )
 """Faults of one record. Any other is of the database, and concerns all records."""
@@ -47,21 +49,26 @@ def _take_back(db: apsw.Connection, records: Sequence[RequestRecord]) -> None:
         attempt_rollups.subtract(db, records)
 
 
-def write_possible(
-    db: apsw.Connection, records: Sequence[RequestRecord]
+def write_possible(db: apsw.Connection, records: Sequence[RequestRecord]) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
+    """Insert the records that can be written; return how many were new, and the refused ones with their faults. Blocks."""
+    return in_halves(partial(write_batch, db), records, _RECORD_FAULTS)
+
+
+def in_halves(
+    write: Callable[[Sequence[RequestRecord]], int], records: Sequence[RequestRecord], faults: tuple[type[Exception], ...]
 ) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
-    """Insert the records that can be written; return how many were new, and the refused ones with their faults.
+    """Write the records that can be written; return how many were new, and the refused ones with their faults.
 
     A batch that fails is halved until the faulty record is alone. Blocks; repeating it changes nothing.
     """
     try:
-        return write_batch(db, records), []
-    except _RECORD_FAULTS as error:
+        return write(records), []
+    except faults as error:
         if len(records) == 1:
             return 0, [(records[0], error)]
     half = len(records) // 2
-    new, refused = write_possible(db, records[:half])
-    more_new, more_refused = write_possible(db, records[half:])
+    new, refused = in_halves(write, records[:half], faults)
+    more_new, more_refused = in_halves(write, records[half:], faults)
     return new + more_new, refused + more_refused
 
 

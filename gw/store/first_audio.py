@@ -12,8 +12,8 @@ stacks can be many, so a report of a month would else merge a hundred thousand r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
 WaitsBy = Literal["none", "project", "stack"]
-_TABLES: Mapping[Grain, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
+TABLES: Mapping[Grain, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
 _SECONDS: Mapping[Grain, int] = {"hour": HOUR_S, "day": 24 * HOUR_S}
 ALL = ""
 """Project or stack of a row that is the sum of the others."""
@@ -48,12 +48,12 @@ _EXACT = {
     grain: f"""{SPAN.format(table=table)}
 select r.bucket, r.project, r.stack, r.waits from span
 cross join {table} r on r.bucket = span.bucket and r.project = :project and r.stack = :stack"""
-    for grain, table in _TABLES.items()
+    for grain, table in TABLES.items()
 }
 _BY_PROJECT, _BY_STACK = (
     {
         grain: f"select bucket, project, stack, waits from {table} where bucket between :since and :until and {which}"
-        for grain, table in _TABLES.items()
+        for grain, table in TABLES.items()
     }
     for which in (f"project <> '{ALL}' and stack = '{ALL}'", f"project = :project and stack <> '{ALL}'")
 )
@@ -71,19 +71,25 @@ class TurnWait(msgspec.Struct, frozen=True):
     wait_ms: float
 
 
+_TurnKey = tuple[str, str | None, str]
+"""Turn, session and project."""
+NewWaits = Mapping[tuple[Grain, int, str, str], list[float]]
+"""Grain, bucket, project and stack of a row → waits in ms that are new to it."""
+
+
 def of_turn(db: SqlConnection, turn_id: str, session_id: str | None, project: str) -> TurnWait | None:
     """Return a turn's first audio, None for a turn without sound."""
-    found, _ = _read(db, turn_id, session_id, project, frozenset())
-    return found
+    return _wait(db.execute(_TURN, (turn_id, session_id, project)), project, frozenset())[0]
 
 
-def _read(
-    db: SqlConnection, turn_id: str, session_id: str | None, project: str, fresh: frozenset[str]
-) -> tuple[TurnWait | None, bool]:
-    """Return a turn's first audio, and whether a request that is not among `fresh` ones had sound before."""
+def _wait(rows: Iterable[Any], project: str, fresh: frozenset[str]) -> tuple[TurnWait | None, bool]:
+    """Return a turn's first audio, and whether a request that is not among `fresh` ones had sound before.
+
+    `rows`: of its requests, with the columns of `_TURN`.
+    """
     began, sound, counted = float("inf"), float("inf"), False
     models: dict[str, str] = {}
-    for record_id, timestamp, modality, model_id, ttfb_ms, heard in db.execute(_TURN, (turn_id, session_id, project)):
+    for record_id, timestamp, modality, model_id, ttfb_ms, heard in rows:
         began = min(began, timestamp)
         for speech in heard_speech(heard):
             began = min(began, speech.ended_at)
@@ -99,25 +105,37 @@ def _read(
     return TurnWait(began, project, stack, round(max(0.0, sound - began) * 1_000, 3)), counted
 
 
-def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
-    """Count the turns whose first sound is among newly inserted records. Within the caller's transaction."""
-    fresh = [record for record in records if record.modality == "tts" and record.ttfb_ms is not None and record.turn_id is not None]
-    if not fresh:
-        return
+def with_sound(records: Iterable[RequestRecord]) -> list[RequestRecord]:
+    """Return the records that may have the first sound of a turn."""
+    return [record for record in records if record.modality == "tts" and record.ttfb_ms is not None and record.turn_id is not None]
+
+
+def new_waits(fresh: Iterable[RequestRecord], rows_of: Callable[[_TurnKey], Iterable[Any]]) -> NewWaits:
+    """Return the waits of the turns whose first sound is among newly inserted records, which `with_sound` has chosen.
+
+    `rows_of` returns a turn's requests in order of time, see `_wait`.
+    """
+    fresh = list(fresh)
     ids = frozenset(record.id for record in fresh)
     waits: defaultdict[tuple[Grain, int, str, str], list[float]] = defaultdict(list)
     for turn_id, session_id, project in dict.fromkeys((r.turn_id, r.session_id, r.project) for r in fresh):
         assert turn_id is not None
-        found, counted = _read(db, turn_id, session_id, project, ids)
+        found, counted = _wait(rows_of((turn_id, session_id, project)), project, ids)
         if found is not None and not counted:
             for grain, seconds in _SECONDS.items():
                 for owner, stack in ((project, found.stack), (project, ALL), (ALL, found.stack), (ALL, ALL)):
                     waits[grain, int(found.began // seconds), owner, stack].append(found.wait_ms)
+    return waits
+
+
+def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
+    """Count the turns whose first sound is among newly inserted records. Within the caller's transaction."""
+    waits = new_waits(with_sound(records), lambda key: db.execute(_TURN, key))
     for (grain, bucket, project, stack), values in waits.items():
         key, histogram = (bucket, project, stack), Histogram(values)
-        for (stored,) in db.execute(f"select waits from {_TABLES[grain]} where bucket = ? and project = ? and stack = ?", key):
+        for (stored,) in db.execute(f"select waits from {TABLES[grain]} where bucket = ? and project = ? and stack = ?", key):
             histogram.merge_encoded([stored])
-        db.execute(f"insert or replace into {_TABLES[grain]} values (?, ?, ?, ?)", (*key, histogram.encode()))
+        db.execute(f"insert or replace into {TABLES[grain]} values (?, ?, ?, ?)", (*key, histogram.encode()))
 
 
 def merged(stored: Iterable[bytes]) -> Histogram:

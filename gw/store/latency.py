@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import attrs
 import msgspec
 
-from gw.store.rollup_versions import RollupVersions
+from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import TABLES, Grain
 from gw.store.sql_connection import SqlConnection
 from gw.telemetry.histogram import Histogram
@@ -26,7 +26,7 @@ _OF_BUCKETS = {
     grain: f"""
 select r.bucket, r.provider, r.model_id, r.modality, r.requests, r.ttfb, r.latency
 from json_each(:buckets) wanted cross join {table} r on r.bucket = cast(wanted.value as bigint) and r.project = :project
-where r.requests > 0"""
+where r.requests <> 0"""
     for grain, table in TABLES.items()
 }
 _OF_ALL_PROJECTS = {grain: sql.replace(" and r.project = :project", "") for grain, sql in _OF_BUCKETS.items()}
@@ -117,18 +117,17 @@ class MergedBuckets:
     Used by several threads: entries are replaced as a whole, and a lost one is merely made again.
     """
 
-    def __init__(self, versions: RollupVersions | None) -> None:
+    def __init__(self, versions: BucketVersions | None) -> None:
         self.versions = versions
-        self._cache: dict[tuple[Grain, int], tuple[int, list[LatencyGroup]]] = {}
+        self._cache: dict[tuple[Grain, int], tuple[object, list[LatencyGroup]]] = {}
 
     def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> Iterator[LatencyGroup]:
         if self.versions is None:
             yield from _groups(db, _OF_ALL_PROJECTS[grain], buckets)
             return
         cached: list[list[LatencyGroup]] = []
-        missing: dict[int, int] = {}
-        for bucket in buckets:
-            version = self.versions.version(grain, bucket)
+        missing: dict[int, object] = {}
+        for bucket, version in self.versions.of(db, grain, buckets).items():
             entry = self._cache.get((grain, bucket))
             if entry is not None and entry[0] == version:
                 cached.append(entry[1])

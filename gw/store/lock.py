@@ -50,8 +50,13 @@ class Lock:
         os.ftruncate(self.fd, len(text))
 
 
-async def acquire(database: Path, *, started: float, facts: Mapping[str, object]) -> Lock:
-    """Take the lock. Raises DatabaseLocked naming the holder, StoreUnavailable when the file cannot be used."""
+async def acquire(
+    database: Path, *, started: float, facts: Mapping[str, object], setting: str = "cost_tracking.db_path"
+) -> Lock:
+    """Take the lock; `setting` gives another gateway another path.
+
+    Raises DatabaseLocked naming the holder, StoreUnavailable when the file cannot be used.
+    """
     path = lock_path(database)
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -65,7 +70,7 @@ async def acquire(database: Path, *, started: float, facts: Mapping[str, object]
             except BlockingIOError:
                 facts = read_facts(fd)
                 if tries >= (_ENDING_TRIES if _has_ended(facts) else _TRIES):
-                    raise DatabaseLocked(what=_locked_message(database, facts)) from None
+                    raise DatabaseLocked(what=_locked_message(database, facts, setting)) from None
             await trio.sleep(_PAUSE_S)
         return Lock(fd, {"pid": os.getpid(), "host": socket.gethostname(), "url": "", "started": started, **facts})
     except OSError as error:
@@ -90,8 +95,8 @@ def _has_ended(facts: Mapping[str, object]) -> bool:
     return False
 
 
-def _locked_message(database: Path, facts: Mapping[str, object]) -> str:
+def _locked_message(database: Path, facts: Mapping[str, object], setting: str) -> str:
     who = f"process {facts.get('pid', '(unknown)')} on {facts.get('host', 'this host')}"
     where = f", {facts['url']}" if facts.get("url") else ""
-    remedy = "stop it, or give this one its own cost_tracking.db_path"
+    remedy = f"stop it, or give this one its own {setting}"
     return f"database is locked: {database} is in use by {who}{where}; {remedy}"

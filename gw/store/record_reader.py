@@ -18,7 +18,7 @@ from gw.store import queries, requests, rollups
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.record_database import Readers
 from gw.store.report_process import ProcessGone, ReportProcess
-from gw.store.rollup_versions import RollupVersions
+from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import Spend
 from gw.types.usage import RequestRecord
 
@@ -64,7 +64,7 @@ class RecordReader:
     """Runs the queries of `gw.store.queries`, which explains the arguments. Every method raises StoreUnavailable."""
 
     def __init__(
-        self, readers: Readers, versions: RollupVersions | None = None, report_process: ReportProcess | None = None
+        self, readers: Readers, versions: BucketVersions | None = None, report_process: ReportProcess | None = None
     ) -> None:
         """Without `versions`, which the writer updates, no sums are cached from one report to the next."""
         self._readers = readers

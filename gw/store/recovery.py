@@ -8,14 +8,13 @@ kept beside the database, in files that end with `.bad`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-import apsw
 import attrs
 import msgspec
 
-from gw.store.batches import BATCH, describe_fault, write_possible
+from gw.store.batches import BATCH, describe_fault
 from gw.store.journal import keep_unreadable, read_lines, segment_paths
 from gw.store.record_log import log_unwritable
 from gw.types.ids import split_model_id
@@ -39,8 +38,12 @@ class Replayed:
     kept_in: tuple[str, ...] = ()
 
 
-def replay(db: apsw.Connection, database: Path) -> Replayed:
-    """Bring the journal's segments into the database and remove them. Blocks."""
+WritePossible = Callable[[Sequence[RequestRecord]], tuple[int, list[tuple[RequestRecord, Exception]]]]
+"""Inserts records; returns how many were new, and those that cannot be written. Repeating it changes nothing."""
+
+
+def replay(write: WritePossible, database: Path) -> Replayed:
+    """Bring the journal's segments into the database and remove them. Blocks. `database`: the path beside which they are."""
     result = Replayed()
     unfinished: dict[str, list[Intent]] = {}
     batch: list[RequestRecord] = []
@@ -56,10 +59,10 @@ def replay(db: apsw.Connection, database: Path) -> Replayed:
                 case None:
                     result.unreadable += 1
             if len(batch) == BATCH:
-                result.records += _write(db, batch, result)
+                result.records += _write(write, batch, result)
                 batch = []
-    result.records += _write(db, batch, result)
-    result.interrupted = _write(db, [interrupted(intents) for intents in unfinished.values()], result)
+    result.records += _write(write, batch, result)
+    result.interrupted = _write(write, [interrupted(intents) for intents in unfinished.values()], result)
     for path in paths:
         _remove(path, result)
     return result
@@ -77,8 +80,8 @@ def _remove(segment: Path, result: Replayed) -> None:
     segment.unlink()
 
 
-def _write(db: apsw.Connection, records: list[RequestRecord], result: Replayed) -> int:
-    new, refused = write_possible(db, records)
+def _write(write: WritePossible, records: list[RequestRecord], result: Replayed) -> int:
+    new, refused = write(records)
     result.unwritable += len(refused)
     for record, error in refused:
         log_unwritable(record, describe_fault(error))

@@ -20,7 +20,6 @@ from functools import partial
 from io import FileIO
 from itertools import count
 from math import inf
-from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import attrs
@@ -31,8 +30,9 @@ from gw.engines.environment import child_environment
 from gw.store.chunked_body import PIECE_BYTES, Encoded
 from gw.store.latency import QueryContext
 from gw.store.pipe_messages import framed, take_message
+from gw.store.query_source import QuerySource
 from gw.store.reporter import FAULTS, QueryJob, QueryResult, ReporterReady, widen
-from gw.store.rollup_versions import RollupVersions
+from gw.store.rollup_versions import BucketVersions, RollupVersions
 
 T = TypeVar("T")
 log = structlog.get_logger()
@@ -90,9 +90,9 @@ class ReportProcess:
     """The process and its jobs. `run` is the task that owns it; `submit` never blocks."""
 
     def __init__(
-        self, path: Path, *, idle_s: float = IDLE_S, restart_s: float = RESTART_S, patience_s: float = PATIENCE_S
+        self, database: QuerySource, *, idle_s: float = IDLE_S, restart_s: float = RESTART_S, patience_s: float = PATIENCE_S
     ) -> None:
-        self._path = path
+        self._database = database
         self._idle_s = idle_s
         self._restart_s = restart_s
         self._patience_s = patience_s
@@ -106,7 +106,7 @@ class ReportProcess:
     def ready(self) -> bool:
         return self._outbox is not None
 
-    def submit(self, work: Callable[[QueryContext], T], versions: RollupVersions | None) -> PendingQuery[T] | None:
+    def submit(self, work: Callable[[QueryContext], T], versions: BucketVersions | None) -> PendingQuery[T] | None:
         """Send a job. Return None, and start the process, if it is not ready or has no time: use a thread then."""
         self._wanted.set()
         if self._outbox is None or trio.current_time() < self._paused_until:
@@ -152,7 +152,7 @@ class ReportProcess:
         """Run one process from start to end; return why it ended, "" = it was idle."""
         try:
             with _wide_pipe() as (bodies, process_end):
-                command = [sys.executable, "-c", _PROGRAM, str(self._path), str(process_end.fileno())]
+                command = [sys.executable, "-c", _PROGRAM, str(process_end.fileno())]
                 start = partial(
                     trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False,
                     pass_fds=(process_end.fileno(),), env=child_environment(),
@@ -162,6 +162,7 @@ class ReportProcess:
                     process_end.close()
                     assert isinstance(process.stdin, trio.lowlevel.FdStream)
                     assert isinstance(process.stdout, trio.lowlevel.FdStream)
+                    await process.stdin.send_all(framed(self._database))
                     inbox = _MessageReader(process.stdout.fileno(), bodies.fileno())
                     why_ended = await self._receive(inbox, process.stdin.fileno())
                     nursery.cancel_scope.cancel()

@@ -1,11 +1,11 @@
-"""The process that makes reports: `main`, started by `gw.store.report_process` with the paths of the database and of a pipe.
+"""The process that makes reports: `main`, started by `gw.store.report_process` with the number of a pipe.
 
 It reads jobs from stdin and writes results to stdout, one after the other, and ends when stdin does, so it does not outlive
 the gateway. Requests go first: on Linux it runs when nothing else needs its core. A lower priority alone would only divide
 the time in the long run, while a process that runs may finish a slice of some ms before one that wakes up gets the core.
 
-Messages (`gw.store.pipe_messages`) in: `QueryJob`, or the number of a job that was cancelled. Out: `ReporterReady`, then a
-`QueryResult` per job.
+Messages (`gw.store.pipe_messages`) in: first the database as a `QuerySource`, since an address on the command line could be read by
+every user; then `QueryJob`, or the number of a job that was cancelled. Out: `ReporterReady`, then a `QueryResult` per job.
 
 An `Encoded` result goes unchanged through a second pipe, wide enough for most: all of it is there when its message comes,
 so the gateway reads it in a few steps and does not wait for this process after each.
@@ -20,11 +20,9 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-import apsw
 import attrs
 
 from gw.errors import DatabaseLocked, StoreUnavailable
@@ -32,9 +30,8 @@ from gw.store.chunked_body import Encoded
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.pipe_messages import framed, read_message
 from gw.store.queries import NoSuchRecord
-from gw.store.rollup_versions import RollupVersions
-from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
-from gw.telemetry.clock import SystemClock
+from gw.store.query_source import OpenSource, QuerySource
+from gw.store.rollup_versions import BucketVersions
 
 NICENESS = 10
 BODY_BYTES = 2**20  # the most that Linux allows every user (/proc/sys/fs/pipe-max-size)
@@ -49,7 +46,7 @@ class ReporterReady:
 class QueryJob:
     number: int
     work: Callable[[QueryContext], Any]
-    versions: RollupVersions
+    versions: BucketVersions
 
 
 @attrs.frozen
@@ -85,25 +82,23 @@ def width_of(pipe: int) -> int:
 
 
 class Reporter:
-    def __init__(self, path: Path, source: BinaryIO, sink: BinaryIO, bodies: BinaryIO) -> None:
-        self._path = path
+    def __init__(self, database: OpenSource, source: BinaryIO, sink: BinaryIO, bodies: BinaryIO) -> None:
+        self._database = database
         self._source = source
         self._sink = sink
         self._bodies = bodies
         self._room = width_of(bodies.fileno())
-        self._clock = SystemClock()
         self._jobs: SimpleQueue[QueryJob | None] = SimpleQueue()
         self._cancelled: set[int] = set()
         self._merged = MergedBuckets(None)
 
     def run(self) -> None:
         """Serve jobs until stdin ends."""
-        db = open_reader(self._path)
         self._write(ReporterReady())
         threading.Thread(target=self._read_jobs, daemon=True).start()
         while (job := self._jobs.get()) is not None:
             if job.number not in self._cancelled:
-                self._write(self._result(db, job))
+                self._write(self._result(job))
             self._cancelled.discard(job.number)
 
     def _read_jobs(self) -> None:
@@ -114,19 +109,11 @@ class Reporter:
                 self._cancelled.add(message)
         self._jobs.put(None)
 
-    def _result(self, db: apsw.Connection, job: QueryJob) -> QueryResult:
-        started = self._clock.now()
-
-        def stop() -> bool:
-            return job.number in self._cancelled or self._clock.now() - started > READ_LIMIT_S
-
-        db.set_progress_handler(stop, CHECK_STEPS)
+    def _result(self, job: QueryJob) -> QueryResult:
         self._merged.versions = job.versions
         try:
-            with translated(self._path):
+            with self._database.connection(lambda: job.number in self._cancelled) as db:
                 return QueryResult(job.number, job.work(QueryContext(db, self._merged)))
-        except apsw.InterruptError:
-            return QueryResult(job.number, TOO_LONG, "unavailable")
         except DatabaseLocked as error:
             return QueryResult(job.number, error.what, "locked")
         except StoreUnavailable as error:
@@ -135,8 +122,6 @@ class Reporter:
             return QueryResult(job.number, str(error), "no_such_record")
         except Exception as error:  # the outermost function of a job: the gateway raises it there
             return QueryResult(job.number, f"{type(error).__name__}: {error}", "")
-        finally:
-            db.set_progress_handler(None)
 
     def _write(self, message: ReporterReady | QueryResult) -> None:
         if not isinstance(message, QueryResult) or not isinstance(body := message.value, Encoded):
@@ -166,5 +151,7 @@ def main() -> None:
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         else:
             os.nice(NICENESS)
-    with suppress(BrokenPipeError), os.fdopen(int(sys.argv[2]), "wb") as bodies:
-        Reporter(Path(sys.argv[1]), sys.stdin.buffer, sys.stdout.buffer, bodies).run()
+    with suppress(BrokenPipeError), os.fdopen(int(sys.argv[1]), "wb") as bodies:
+        if (database := read_message(sys.stdin.buffer)) is not None:
+            assert isinstance(database, QuerySource)
+            Reporter(database.open(), sys.stdin.buffer, sys.stdout.buffer, bodies).run()

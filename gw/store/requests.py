@@ -24,7 +24,7 @@ from gw.types.usage import (
     VendorFigure,
 )
 
-_COLUMNS = (
+COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "provider", "requested_model", "status", "total_latency_ms",
     "ttfb_ms", "gateway_ms", "cost_nusd", "pricing_source", "input_tokens", "cached_input_tokens", "cache_write_tokens",
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
@@ -34,7 +34,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 _INSERT = f"""
-insert into requests ({", ".join(_COLUMNS)}) values ({", ".join("?" * len(_COLUMNS))}) on conflict (id) do nothing"""
+insert into requests ({", ".join(COLUMNS)}) values ({", ".join("?" * len(COLUMNS))}) on conflict (id) do nothing"""
 
 _JOIN = """
 update requests set turn_id = ?, session_id = coalesce(session_id, ?) where id = ? and project = ? and turn_id is null"""
@@ -59,7 +59,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return struct_of(Totals, list(map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))))
 
 
-SELECT = f"select {', '.join(_COLUMNS)} from requests"  # rows for `record_of`
+SELECT = f"select {', '.join(COLUMNS)} from requests"  # rows for `record_of`
 
 _TALLY = """
 select count(*), count(*) filter (where status = 'error' and not refused), count(*) filter (where refused),
@@ -132,7 +132,7 @@ def insert(db: apsw.Connection, records: Sequence[RequestRecord]) -> list[Reques
     """Insert the records with a new id, and return them. Within the caller's transaction."""
     # `returning` would cost a fifth more; a known id is rare, so the ids are read only when a row is missing.
     last, before = db.execute("select max(seq) from requests").get or 0, db.total_changes()
-    db.executemany(_INSERT, map(_row, records))
+    db.executemany(_INSERT, map(row_of, records))
     if db.total_changes() - before == len(records):
         return list(records)
     inserted = {row[0] for row in db.execute("select id from requests where seq > ?", (last,))}
@@ -299,7 +299,7 @@ def count(db: SqlConnection) -> int:
     return int(db.execute("select count(*) from requests").get)
 
 
-def _row(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
+def row_of(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
     """Return values that fit their columns, whatever a vendor reported: one odd record must not block the others.
 
     Most of a record's numbers are 0, and a test costs less than a call.
@@ -379,7 +379,7 @@ def heard_speech(stored: object) -> tuple[HeardSpeech, ...]:
 
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
-    fields: dict[str, object] = dict(zip(_COLUMNS, row, strict=True))
+    fields: dict[str, object] = dict(zip(COLUMNS, row, strict=True))
     usage: dict[str, object] = {name: fields.pop(name) for name in COUNTERS}
     usage["source"], usage["reasoning_tokens"] = fields.pop("usage_source"), fields.pop("reasoning_tokens")
     for name, decoder in (("dimensions", _dimensions), ("vendor_figure", _vendor_figure)):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from gw.store.rollups import Grain
+from gw.store.sql_connection import SqlConnection
 
 _REMEMBERED = 200
 """Hours (and days); when there are more, all are forgotten, and every bucket counts as changed just now."""
+
+
+class BucketVersions(Protocol):
+    """Versions of the buckets. Can be sent to another process."""
+
+    def of(self, db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> Mapping[int, object]:
+        """Return a value for each bucket that changes when something is added to it; before its rows are read."""
 
 
 class RollupVersions:
@@ -32,6 +41,9 @@ class RollupVersions:
             if len(versions) > _REMEMBERED:
                 versions.clear()
                 self._forgotten_at = self._commits
+
+    def of(self, db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> Mapping[int, object]:
+        return {bucket: self.version(grain, bucket) for bucket in buckets}
 
     def version(self, grain: Grain, bucket: int) -> int:
         """Return a number that changes when something is added to the bucket."""

@@ -7,7 +7,7 @@ total latency of requests that were answered (the total of a failure or an abort
 A request counts once, for the model that answered it or was tried last. Its units and its cost count for the vendor that
 charges for them, which after a failover is another one for each part (`AttemptRecord.pricing_source`).
 
-A sum more is a column of the schema, a name in `_SUMS` with its value in `_values`, and a field of the rows that show it.
+A sum more is a column of the schema, a name in `SUMS` with its value in `_values`, and a field of the rows that show it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from gw.types.usage import AttemptRecord, RequestRecord
 Grain = Literal["hour", "day"]
 _Key = tuple[int, str, str, str, Modality]
 
-_SUMS = (
+SUMS = (
     "requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
     "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd", "estimated_nusd", "calls",
 )  # fmt: skip
 """Columns that are added up, in the order of `_values`."""
-_KEYS = ("bucket", "project", "provider", "model_id", "modality")
-_ALL = (*_KEYS, *_SUMS, "ttfb", "latency")
+KEYS = ("bucket", "project", "provider", "model_id", "modality")
+_ALL = (*KEYS, *SUMS, "ttfb", "latency")
 TABLES: Mapping[Grain, str] = {"hour": "rollup_hour", "day": "rollup_day"}
 
 
@@ -73,7 +73,7 @@ def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
     )
 
 
-_NO_PART = (0,) * (len(_SUMS) - 5)
+_NO_PART = (0,) * (len(SUMS) - 5)
 
 
 def _part(part: AttemptRecord, *, unpriced: bool) -> _Part:
@@ -104,18 +104,18 @@ def _split(parts: list[AttemptRecord]) -> Iterator[_Part]:
 
 
 _FIND = {
-    table: f"select ttfb, latency from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)}"
+    table: f"select ttfb, latency from {table} where {' and '.join(f'{key} = ?' for key in KEYS)}"
     for table in TABLES.values()
 }
 _ADD = {
     table: f"""
 insert into {table} ({", ".join(_ALL)}) values ({", ".join("?" * len(_ALL))})
-on conflict ({", ".join(_KEYS)}) do update set
-{", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)}, ttfb = excluded.ttfb, latency = excluded.latency"""
+on conflict ({", ".join(KEYS)}) do update set
+{", ".join(f"{name} = {name} + excluded.{name}" for name in SUMS)}, ttfb = excluded.ttfb, latency = excluded.latency"""
     for table in TABLES.values()
 }
 _DELETE_EMPTY: Mapping[Grain, str] = {
-    grain: f"delete from {table} where {' and '.join(f'{key} = ?' for key in _KEYS)} and {' and '.join(f'{name} = 0' for name in _SUMS)}"
+    grain: f"delete from {table} where {' and '.join(f'{key} = ?' for key in KEYS)} and {' and '.join(f'{name} = 0' for name in SUMS)}"
     for grain, table in TABLES.items()
 }
 SPAN = """
@@ -229,13 +229,13 @@ _DAYS = "select min(bucket), max(bucket) from rollup_day where modality = ? and 
 # ---- writing
 
 
-class _Sums:
+class BucketSums:
     """Values that a batch adds to one rollup row."""
 
     __slots__ = ("_latencies", "_ttfbs", "latency", "sums", "ttfb")
 
     def __init__(self) -> None:
-        self.sums: list[float] = [0] * len(_SUMS)
+        self.sums: list[float] = [0] * len(SUMS)
         self.ttfb = Histogram()
         self.latency = Histogram()
         self._ttfbs: list[float] = []
@@ -255,7 +255,7 @@ class _Sums:
         self.ttfb.record_all(self._ttfbs)
         self.latency.record_all(self._latencies)
 
-    def merge(self, other: _Sums) -> None:
+    def merge(self, other: BucketSums) -> None:
         self.sums = list(map(operator.add, self.sums, other.sums))
         self.ttfb.merge(other.ttfb)
         self.latency.merge(other.latency)
@@ -263,16 +263,16 @@ class _Sums:
 
 def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
-    hours = _by_hour(records)
-    days = _by_day(hours)  # before `_upsert` adds what is stored already
+    hours = by_hour(records)
+    days = by_day(hours)  # before `_upsert` adds what is stored already
     _upsert(db, "hour", hours)
     _upsert(db, "day", days)
 
 
 def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Take deleted records without times (interrupted ones have none) out of the rollups. Within the caller's transaction."""
-    hours = _by_hour(records)
-    grains: tuple[tuple[Grain, dict[_Key, _Sums]], ...] = (("hour", hours), ("day", _by_day(hours)))
+    hours = by_hour(records)
+    grains: tuple[tuple[Grain, dict[_Key, BucketSums]], ...] = (("hour", hours), ("day", by_day(hours)))
     for grain, groups in grains:
         for group in groups.values():
             group.sums = [-value for value in group.sums]
@@ -280,32 +280,34 @@ def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
         db.executemany(_DELETE_EMPTY[grain], groups)
 
 
-def _by_hour(records: Iterable[RequestRecord]) -> dict[_Key, _Sums]:
-    hours: dict[_Key, _Sums] = {}
+def by_hour(records: Iterable[RequestRecord]) -> dict[_Key, BucketSums]:
+    """Return what records add to each row of the hours."""
+    hours: dict[_Key, BucketSums] = {}
     for record in records:
         hour = utc_hour(bounded_float(record.timestamp))
         parts = record.parts
         key = (hour, record.project, record.provider, record.model_id, record.modality)
         group = hours.get(key)
         if group is None:
-            group = hours[key] = _Sums()
+            group = hours[key] = BucketSums()
         group.add(_values(record, parts))
         group.add_times(record)
         for provider, model_id, values in _split(parts) if parts else ():
-            hours.setdefault((hour, record.project, provider, model_id, record.modality), _Sums()).add(values)
+            hours.setdefault((hour, record.project, provider, model_id, record.modality), BucketSums()).add(values)
     for group in hours.values():
         group.fill_histograms()
     return hours
 
 
-def _by_day(hours: Mapping[_Key, _Sums]) -> dict[_Key, _Sums]:
-    days: dict[_Key, _Sums] = {}
+def by_day(hours: Mapping[_Key, BucketSums]) -> dict[_Key, BucketSums]:
+    """Return what they add to each row of the days."""
+    days: dict[_Key, BucketSums] = {}
     for (hour, project, provider, model_id, modality), group in hours.items():
-        days.setdefault((hour // 24, project, provider, model_id, modality), _Sums()).merge(group)
+        days.setdefault((hour // 24, project, provider, model_id, modality), BucketSums()).merge(group)
     return days
 
 
-def _upsert(db: SqlConnection, grain: Grain, groups: Mapping[_Key, _Sums]) -> None:
+def _upsert(db: SqlConnection, grain: Grain, groups: Mapping[_Key, BucketSums]) -> None:
     table = TABLES[grain]
     for key, group in groups.items():
         for ttfb, latency in db.execute(_FIND[table], key):
@@ -330,7 +332,7 @@ def cost_rows(records: Iterable[RequestRecord]) -> Iterator[CostRow]:
     for record in records:
         parts = record.parts
         for provider, model_id, values in ((record.provider, record.model_id, _values(record, parts)), *_split(parts)):
-            sums = {name: +value for name, value in zip(_SUMS, values, strict=True)}  # a flag becomes a number
+            sums = {name: +value for name, value in zip(SUMS, values, strict=True)}  # a flag becomes a number
             named = {"provider": provider, "model_id": model_id, "project": record.project, "modality": record.modality}
             yield struct_of(CostRow, [(named | sums)[name] for name in CostRow.__struct_fields__])
 

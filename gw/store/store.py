@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -16,16 +17,19 @@ import trio
 
 from gw.errors import StoreUnavailable, one_error
 from gw.store import entity_rows, lock, requests, rollups
+from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
+from gw.store.query_source import SqliteSource
 from gw.store.reader_pool import SqliteReaders
 from gw.store.record_database import Readers, Stats
 from gw.store.record_lines import encode_record
 from gw.store.record_reader import RecordReader
-from gw.store.recovery import Replayed, replay
+from gw.store.recovery import Replayed, WritePossible, replay
 from gw.store.report_process import ReportProcess
+from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
 from gw.store.sqlite_records import SqliteRecords, SqliteTarget
@@ -98,9 +102,10 @@ class Store(Reader):
 
     def __init__(
         self, readers: Readers, *, journal: Journal, writer: Writer, file_lock: lock.Lock, replayed: Replayed,
-        reports: ReportProcess | None = None,
+        reports: ReportProcess | None = None, versions: BucketVersions | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(readers, writer.versions, reports)
+        """`versions`: of the sums, where others write them too."""
+        super().__init__(readers, versions or writer.versions, reports)
         self._journal = journal
         self._writer = writer
         self._file_lock = file_lock
@@ -236,7 +241,7 @@ async def open_store(
             writer = Writer(
                 executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
             )
-            reports = ReportProcess(path) if processes else None
+            reports = ReportProcess(SqliteSource(path)) if processes else None
             store = Store(
                 SqliteReaders(path, clock), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
             )
@@ -309,13 +314,19 @@ def _open(path: Path, on_upgrade: Progress | None) -> tuple[apsw.Connection, Sql
     try:
         target = SqliteTarget(path)
         with translated(path):
-            replayed = replay(db, path)
+            replayed = replayed_from(path, partial(write_possible, db))
     except BaseException:
         db.close()
         raise
+    return db, target, replayed
+
+
+def replayed_from(path: Path, write: WritePossible) -> Replayed:
+    """Bring the journal into a database; log how much there was."""
+    replayed = replay(write, path)
     if replayed != Replayed():
         log.warning("usage_journal_replayed", **attrs.asdict(replayed))
-    return db, target, replayed
+    return replayed
 
 
 def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, Intent]:

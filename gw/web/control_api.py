@@ -22,6 +22,7 @@ import attrs
 
 from gw.errors import DatabaseLocked, ProviderError
 from gw.net.http_client import request_blocking
+from gw.store.configured import database_name, may_have_records
 from gw.store.lock_file import holder
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.secret import Secret
@@ -147,7 +148,7 @@ async def open_control_api(settings: Settings, token: Secret, source: Source) ->
     facts = await trio.to_thread.run_sync(holder, path)
     if facts is None:
         async with open_in_process(settings, source) as api:
-            yield api, f"the database {path}"
+            yield api, database_name(settings)
         return
     url = str(facts.get("url") or "")
     if not url:
@@ -171,7 +172,7 @@ async def open_in_process(
     settings = attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token))
     opening = open_gateway if learn is None else partial(open_gateway, learn=learn)
     with ExitStack() as stack:
-        if read_only and not settings.cost_tracking.db_path.exists():
+        if read_only and not may_have_records(settings):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gw-"))
             tracking = attrs.evolve(settings.cost_tracking, db_path=Path(folder) / "gw.db")
             settings, read_only = attrs.evolve(settings, cost_tracking=tracking), False

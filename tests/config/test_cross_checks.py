@@ -100,3 +100,23 @@ def test_a_weak_secret_is_warned_of_because_stored_keys_need_it():
     assert warning.startswith("GW_SECRET is too short: it must have at least 16 characters. Whoever copies the database could")
     assert "`gw secret rotate`" in warning
     assert "hunter2" not in warning
+
+
+@pytest.mark.parametrize(
+    ("tracking", "problem"),
+    [
+        ("{database: 'postgresql://me:hunter2@db/gw', db_path: gw.db}", "gw.yaml:3:17: cost_tracking has both database and db_path"),
+        ("{database: gw.db}", "gw.yaml:3:27: cost_tracking.database must begin with postgresql://"),
+        ("{database: '', db_path: gw.db}", None),
+        ("{database: 'postgres://db/gw'}", None),
+    ],
+)
+def test_records_are_in_one_place(tracking, problem):
+    text = f"{BASE}cost_tracking: {tracking}"
+    if problem is None:
+        parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))
+        return
+    with pytest.raises(ConfigError) as raised:
+        parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))
+    assert problem in str(raised.value)
+    assert "hunter2" not in str(raised.value)

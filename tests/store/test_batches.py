@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
-import apsw
 import msgspec
 import pytest
 
-from gw.store.batches import write_batch
-from gw.store.migrations import migrate
+from gw.store import requests
 from gw.store.recovery import interrupted
 from gw.types.usage import AttemptRecord, Usage
+from tests.fakes import databases
 from tests.fakes.records import NOON, intent, record
 
 INTENTS = [intent("r1", attempt=n, model_id=model, timestamp=NOON + n) for n, model in enumerate(("openai/a", "deepgram/b"), 1)]
@@ -24,35 +21,34 @@ TRUE = record(
 )  # fmt: skip
 
 
-@contextmanager
-def written(*batches, **options):
-    db = apsw.Connection(":memory:")
-    migrate(db)
-    for batch in batches:
-        write_batch(db, batch, **options)
-    yield db
-    db.close()
+def tables_after(kind, *batches, ends_interrupted=False):
+    """Return the requests, but for their order of insertion, and the rows of all rollups."""
+    with databases.new_database(kind) as db:
+        for batch in batches:
+            databases.write(db, batch, ends_interrupted=ends_interrupted)
+        names = ("rollup_hour", "rollup_day", "rollup_attempt")
+        rollups = {name: sorted(map(tuple, db.execute(f"select * from {name}")), key=repr) for name in names}
+        return [requests.record_of(row) for row in db.execute(f"{requests.SELECT} order by id")], rollups
 
 
-def tables(db):
-    """Return the rows of the requests, but for their order of insertion, and of all rollups."""
-    names = [name for (name,) in db.execute("select name from sqlite_master where type = 'table' and name like 'rollup%'")]
-    return {name: sorted(db.execute(f"select * from {name}"), key=repr) for name in names}
-
-
-def test_the_end_takes_the_place_of_an_interrupted_request_in_all_sums():
+def test_the_end_takes_the_place_of_an_interrupted_request_in_all_sums(kind):
     other = record("r2", timestamp=NOON)
-    with written([other], [TRUE]) as expected, written([other], [interrupted(INTENTS)], [TRUE], ends_interrupted=True) as db:
-        assert db.execute("select id, status from requests order by id").fetchall() == [("r1", "fallback"), ("r2", "success")]
-        assert tables(db) == tables(expected)
-        assert any(tables(db).values())
+    expected = tables_after(kind, [other], [TRUE])
+    found, rollups = tables_after(kind, [other], [interrupted(INTENTS)], [TRUE], ends_interrupted=True)
+    assert [(one.id, one.status) for one in found] == [("r1", "fallback"), ("r2", "success")]
+    assert (found, rollups) == expected
+    assert any(rollups.values())
 
 
 @pytest.mark.parametrize("again", [TRUE, interrupted(INTENTS)])
-def test_nothing_else_is_replaced(again):
+def test_nothing_else_is_replaced(kind, again):
     known = msgspec.structs.replace(TRUE, cost_nusd=7) if again is TRUE else again
-    with written([known], [again], ends_interrupted=True) as db, written([known]) as expected:
-        assert db.execute("select cost_nusd from requests").get == known.cost_nusd
-        assert tables(db) == tables(expected)
-    with written([interrupted(INTENTS)], [TRUE]) as db:  # only where it is wanted
-        assert db.execute("select status from requests").get == "error"
+    expected = tables_after(kind, [known])
+    assert tables_after(kind, [known], [again], ends_interrupted=True) == expected
+    [one], _ = expected
+    assert one.cost_nusd == known.cost_nusd
+
+
+def test_an_end_takes_the_place_only_where_it_is_wanted(kind):
+    [one], _ = tables_after(kind, [interrupted(INTENTS)], [msgspec.structs.replace(TRUE, timestamp=INTENTS[0].timestamp)])
+    assert one.status == "error"

@@ -1,11 +1,9 @@
-from contextlib import closing
-
 import apsw
+import psycopg
 import pytest
 from structlog.testing import capture_logs
 
 from gw.store import entity_rows
-from gw.store.migrations import migrate
 from gw.types.entities import (
     AuditEntry,
     Model,
@@ -15,6 +13,7 @@ from gw.types.entities import (
     StoredProvider,
     name_of,
 )
+from tests.fakes import databases
 
 ALL = (
     StoredProvider(id="p", type="openai", base_url="https://x.example", key="token", masked="sk-…"),
@@ -40,22 +39,15 @@ def entry(**fields):
     )
 
 
-@pytest.fixture
-def db():
-    with closing(apsw.Connection(":memory:")) as result:
-        migrate(result)
-        yield result
-
-
 def test_stored_entities_are_read_back(db):
-    entity_rows.apply(db, entity_rows.Change(put=ALL))
+    databases.apply(db, entity_rows.Change(put=ALL))
     assert sorted(map(name_of, entity_rows.entities(db))) == sorted(map(name_of, ALL))
     assert set(map(repr, entity_rows.entities(db))) == set(map(repr, ALL))
 
 
 def test_putting_again_replaces_and_removing_removes(db):
-    entity_rows.apply(db, entity_rows.Change(put=ALL))
-    entity_rows.apply(db, entity_rows.Change(put=(Project(id="j", name="new"),), remove=(("key", "k"),)))
+    databases.apply(db, entity_rows.Change(put=ALL))
+    databases.apply(db, entity_rows.Change(put=(Project(id="j", name="new"),), remove=(("key", "k"),)))
     matches = {name_of(entity): entity for entity in entity_rows.entities(db)}
     assert matches["project", "j"] == Project(id="j", name="new")
     assert ("key", "k") not in matches
@@ -63,15 +55,15 @@ def test_putting_again_replaces_and_removing_removes(db):
 
 def test_a_change_is_all_or_nothing(db):
     bad = entry(actor=None)
-    with pytest.raises(apsw.ConstraintError):
-        entity_rows.apply(db, entity_rows.Change(put=ALL, audit=(entry(), bad), meta=(("a", "b"),)))
-    assert not db.in_transaction
+    with pytest.raises((apsw.ConstraintError, psycopg.IntegrityError)):
+        databases.apply(db, entity_rows.Change(put=ALL, audit=(entry(), bad), meta=(("a", "b"),)))
+    assert not databases.in_transaction(db)
     assert entity_rows.entities(db) == []
     assert entity_rows.meta(db, "a") is None
 
 
 def test_entries_of_a_newer_version_are_skipped(db):
-    entity_rows.apply(db, entity_rows.Change(put=ALL[:1]))
+    databases.apply(db, entity_rows.Change(put=ALL[:1]))
     db.execute("insert into managed values ('hologram', 'h', '{\"kind\":\"hologram\"}')")
     with capture_logs() as logs:
         assert [name_of(entity) for entity in entity_rows.entities(db)] == [("provider", "p")]
@@ -79,14 +71,14 @@ def test_entries_of_a_newer_version_are_skipped(db):
 
 
 def test_meta_values(db):
-    entity_rows.apply(db, entity_rows.Change(meta=(("a", "1"),)))
-    entity_rows.apply(db, entity_rows.Change(meta=(("a", "2"),)))
+    databases.apply(db, entity_rows.Change(meta=(("a", "1"),)))
+    databases.apply(db, entity_rows.Change(meta=(("a", "2"),)))
     assert entity_rows.meta(db, "a") == "2"
 
 
 def test_ids_of_the_audit_log_are_never_used_again(db):
-    entity_rows.apply(db, entity_rows.Change(audit=(entry(), entry())))
+    databases.apply(db, entity_rows.Change(audit=(entry(), entry())))
     db.execute("delete from audit")
-    entity_rows.apply(db, entity_rows.Change(audit=(entry(),)))
+    databases.apply(db, entity_rows.Change(audit=(entry(),)))
     [only] = entity_rows.audit_page(db, limit=9, entity_type=None, entity_id=None, action=None, before=None)
     assert only == entry(id=3)

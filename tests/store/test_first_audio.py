@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-import apsw
 import pytest
 
 from gw.store import first_audio, migrations
-from gw.store.batches import write_batch
 from gw.store.migrations import migrate
 from gw.store.windows import DAY_S, HOUR_S, TimeWindow
+from tests.fakes.databases import write
 from tests.fakes.records import NOON, record
 
 PROJECTS, STACKS = ("p", "q"), ("a / x", "a / y", "b / x")
-
-
-@pytest.fixture
-def db():
-    connection = apsw.Connection(":memory:")
-    migrate(connection)
-    yield connection
-    connection.close()
 
 
 def turns(count):
@@ -31,13 +22,13 @@ def turns(count):
     return [(NOON - dice.uniform(0, 3 * DAY_S), dice.choice(PROJECTS), dice.choice(STACKS)) for _ in range(count)]
 
 
-def write(db, made):
+def write_turns(db, made):
     for number, (at, project, stack) in enumerate(made):
         llm, tts = stack.split(" / ")
         which = {"project": project, "turn_id": f"t{number}", "session_id": f"s{number}"}
         asked = record(f"{number}-llm", timestamp=at, modality="llm", model_id=llm, **which)
         spoken = record(f"{number}-tts", timestamp=at + 0.5, modality="tts", model_id=tts, ttfb_ms=100.0, **which)
-        write_batch(db, [asked, spoken])
+        write(db, [asked, spoken])
 
 
 def read(db, by, window, project=None):
@@ -48,7 +39,7 @@ def read(db, by, window, project=None):
 @pytest.mark.parametrize("project", [None, "p"])
 def test_each_turn_is_counted_once_however_they_are_divided(db, window, project):
     made = turns(60)
-    write(db, made)
+    write_turns(db, made)
     since, until = window.since or 0.0, window.until or float("inf")
     within = [one for one in made if since <= one[0] < until and project in (None, one[1])]
     assert len(within) > 10
@@ -60,8 +51,9 @@ def test_each_turn_is_counted_once_however_they_are_divided(db, window, project)
         assert {step: waits.count for step, waits in steps.items()} == Counter(int(one[0] // step_s) for one in within)
 
 
-def test_an_earlier_database_gets_the_sums(db):
-    write(db, turns(40))
+def test_an_earlier_database_gets_the_sums(sqlite_db):
+    db = sqlite_db
+    write_turns(db, turns(40))
     tables = {name: list(db.execute(f"select * from {name} order by 1, 2, 3")) for name in ("first_audio_hour", "first_audio_day")}
     for name in tables:
         db.execute(f"delete from {name} where project = '' or stack = ''")

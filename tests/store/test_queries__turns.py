@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import apsw
 import msgspec
-import pytest
 
 from gw.store import queries, requests
-from gw.store.batches import write_batch
 from gw.store.latency import MergedBuckets, QueryContext
-from gw.store.migrations import migrate
 from gw.types.usage import HeardSpeech
+from tests.fakes.databases import write
 from tests.fakes.records import NOON, record
 
 HEARD = HeardSpeech(
@@ -16,17 +13,9 @@ HEARD = HeardSpeech(
 )
 
 
-@pytest.fixture
-def db():
-    connection = apsw.Connection(":memory:")
-    migrate(connection)
-    yield connection
-    connection.close()
-
-
 def test_what_was_heard_is_kept_with_the_record(db):
     written = record("think", heard=(HEARD, msgspec.structs.replace(HEARD, request_id="other", cost_nusd=5)))
-    write_batch(db, [written, record("plain")])
+    write(db, [written, record("plain")])
     assert requests.find(db, "think") == written
     matches = requests.find(db, "plain")
     assert matches is not None
@@ -34,8 +23,8 @@ def test_what_was_heard_is_kept_with_the_record(db):
 
 
 def test_earlier_records_get_the_turn_that_was_found(db):
-    write_batch(db, [record("listen")])
-    write_batch(db, [record("think"), record("speak", turn_id="t", session_id="s", earlier=("listen", "think", "unknown"))])
+    write(db, [record("listen")])
+    write(db, [record("think"), record("speak", turn_id="t", session_id="s", earlier=("listen", "think", "unknown"))])
     turn = queries.turn(QueryContext(db, MergedBuckets(None)), "t", project=None, session_id="s")
     assert turn is not None
     assert [one.id for one in turn.requests] == ["listen", "think", "speak"]
@@ -43,9 +32,9 @@ def test_earlier_records_get_the_turn_that_was_found(db):
 
 
 def test_ids_that_are_there_stand(db):
-    write_batch(db, [record("named", turn_id="mine"), record("called", session_id="call")])
+    write(db, [record("named", turn_id="mine"), record("called", session_id="call")])
     others = record("others", project="other")
-    write_batch(db, [others, record("speak", turn_id="t", session_id="s", earlier=("named", "called", "others"))])
+    write(db, [others, record("speak", turn_id="t", session_id="s", earlier=("named", "called", "others"))])
     matches = {name: requests.find(db, name) for name in ("named", "called", "others")}
     assert {name: (one.turn_id, one.session_id) for name, one in matches.items() if one} == {
         "named": ("mine", None),
@@ -56,5 +45,5 @@ def test_ids_that_are_there_stand(db):
 
 def test_writing_it_again_changes_nothing(db):
     batch = [record("listen"), record("think", turn_id="t", earlier=("listen",))]
-    assert [write_batch(db, batch), write_batch(db, batch)] == [2, 0]
+    assert [write(db, batch), write(db, batch)] == [2, 0]
     assert queries.turn(QueryContext(db, MergedBuckets(None)), "t", project=None, session_id=None) is not None

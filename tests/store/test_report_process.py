@@ -12,6 +12,7 @@ import trio.testing
 
 from gw.store import queries, reporter
 from gw.store.chunked_body import PIECE_BYTES, Encoded
+from gw.store.query_source import SqliteSource
 from gw.store.reader_pool import SqliteReaders
 from gw.store.record_reader import Query, RecordReader, query_as, unconverted
 from gw.store.report_process import LONGEST, WAITING, ReportProcess
@@ -127,7 +128,7 @@ def _long_elsewhere(context, pid):
 
 
 async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
-    process = ReportProcess(path, restart_s=0.01)
+    process = ReportProcess(SqliteSource(path), restart_s=0.01)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
         past = RecordReader(SqliteReaders(path, HandClock()), report_process=process)
@@ -150,7 +151,7 @@ async def test_a_process_that_is_killed_is_done_without_and_replaced(path):
 
 
 async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
-    process = ReportProcess(path, patience_s=0.05)
+    process = ReportProcess(SqliteSource(path), patience_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
         past = RecordReader(SqliteReaders(path, HandClock()), report_process=process)
@@ -165,7 +166,7 @@ async def test_one_that_gets_no_time_is_done_without_for_a_while(path):
 
 
 async def test_it_goes_when_nobody_needs_it(path):
-    process = ReportProcess(path, idle_s=0.05)
+    process = ReportProcess(SqliteSource(path), idle_s=0.05)
     async with open_store(path, clock=HandClock()), trio.open_nursery() as nursery:
         await nursery.start(process.run)
         assert process.submit(_pid, None) is None

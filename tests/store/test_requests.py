@@ -1,6 +1,5 @@
 import math
 
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,25 +7,12 @@ from hypothesis import strategies as st
 from gw.policy.hedge import HedgeSpend
 from gw.relay.meter import hedged_nusd
 from gw.store import requests
-from gw.store.migrations import migrate
 from gw.store.requests import LogFilter
 from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
+from tests.fakes import databases
+from tests.fakes.databases import write
 from tests.fakes.records import NOON, record
-
-
-def _database():
-    connection = apsw.Connection(":memory:")
-    migrate(connection)
-    return connection
-
-
-@pytest.fixture
-def db():
-    connection = _database()
-    yield connection
-    connection.close()
-
 
 FULL = record(
     "full",
@@ -61,14 +47,15 @@ FULL = record(
 
 @pytest.mark.parametrize("one", [record(), FULL], ids=["usual", "full"])
 def test_a_record_comes_back_as_it_went(db, one):
-    requests.insert(db, [one])
+    write(db, [one])
     assert requests.find(db, one.id) == one
 
 
 def test_an_id_goes_in_once(db):
     first, again = record("a", cost_nusd=1), record("a", cost_nusd=2)
-    assert requests.insert(db, [first, again]) == [first]
-    assert requests.insert(db, [again, record("b")]) == [record("b")]
+    assert write(db, [first, again]) == 1
+    assert write(db, [again, record("b")]) == 1
+    assert requests.find(db, "a") == first
     assert requests.find(db, "a") == first
     assert requests.count(db) == 2
 
@@ -86,7 +73,7 @@ def test_absurd_numbers_do_not_hold_up_the_rest(db, n):
         ttfb_ms=math.nan,
         usage=Usage(input_tokens=n, audio_seconds=math.inf),
     )
-    requests.insert(db, [odd, record("next")])
+    write(db, [odd, record("next")])
     limited = requests.find(db, "r1")
     assert abs(limited.cost_nusd) == abs(limited.usage.input_tokens) == requests.LARGEST
     assert (limited.timestamp, limited.total_latency_ms, limited.ttfb_ms, limited.usage.audio_seconds) == (0, 0, 0, 0)
@@ -116,8 +103,12 @@ some_filters = st.fixed_dictionaries({name: st.sampled_from([None, *values]) for
 @given(some_records, some_filters, st.integers(1, 4))
 def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filters, size):
     records = [record(f"{n:02}", **f) for n, f in enumerate(fields)]
-    db = _database()
-    requests.insert(db, records)
+    with databases.new_database("sqlite") as db:
+        _check_pages(db, records, filters, size)
+
+
+def _check_pages(db, records, filters, size):
+    write(db, records)
     passing = [r for r in records if all(v is None or getattr(r, name) == v for name, v in filters.items())]
     expected = sorted(passing, key=lambda r: (r.timestamp, r.id), reverse=True)  # ids rise as records are inserted
     seen: list[RequestRecord] = []
@@ -126,7 +117,6 @@ def test_pages_together_are_all_that_pass_the_filters_newest_first(fields, filte
         assert len(page) <= size
         seen += page
         before = requests.place(db, page[-1].id)
-    db.close()
     assert seen == expected
 
 
@@ -147,8 +137,9 @@ INDEXES = [
 
 
 @pytest.mark.parametrize(("filters", "index"), INDEXES)
-def test_a_page_reads_one_index_range_and_sorts_nothing(db, filters, index):
+def test_a_page_reads_one_index_range_and_sorts_nothing(sqlite_db, filters, index):
     plans = []
+    db = sqlite_db
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
     requests.page(db, limit=5, before=(NOON, 7), log_filter=LogFilter(**filters))
     db.exec_trace = None
@@ -158,14 +149,15 @@ def test_a_page_reads_one_index_range_and_sorts_nothing(db, filters, index):
     assert f"USING INDEX requests_{index} (" in steps[0]
 
 
-def test_no_index_is_without_a_question(db):
+def test_no_index_is_without_a_question(sqlite_db):
     used = {f"requests_{index}" for _, index in INDEXES} | {"requests_turns"}
-    named = db.execute("select name from sqlite_schema where type = 'index' and tbl_name = 'requests'")
+    named = sqlite_db.execute("select name from sqlite_schema where type = 'index' and tbl_name = 'requests'")
     assert {name for (name,) in named} - {"sqlite_autoindex_requests_1"} == used
 
 
-def test_pruning_takes_the_oldest_first_and_not_too_many(db):
-    requests.insert(db, [record(f"{n}", timestamp=NOON + n) for n in (3, 1, 2, 0)])
+def test_pruning_takes_the_oldest_first_and_not_too_many(sqlite_db):
+    db = sqlite_db
+    write(db, [record(f"{n}", timestamp=NOON + n) for n in (3, 1, 2, 0)])
     assert requests.prune(db, before=NOON + 3, limit=2) == 2
     assert [r.id for r in requests.page(db, limit=9)] == ["3", "2"]
     assert requests.prune(db, before=NOON + 3, limit=2) == 1
@@ -197,7 +189,7 @@ def test_the_hedges_of_a_day(db):
     day = utc_day(NOON)
     hedged = (attempt("a/b", cost_nusd=100), attempt("c/d", hedges=True, cost_nusd=7))
     unpriced = (attempt("a/b"), attempt("c/d", hedges=True, estimated_nusd=5), attempt("e/f", hedges=True))
-    requests.insert(db, [
+    write(db, [
         record("1", attempts=hedged), record("2", attempts=unpriced), record("3"), record("4", project="other"),
         record("5", attempts=hedged, timestamp=NOON - DAY_S),
     ])  # fmt: skip

@@ -1,33 +1,19 @@
-import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gw.store import latency, requests, rollups
-from gw.store.batches import write_batch
 from gw.store.latency import MergedBuckets, QueryContext
-from gw.store.migrations import migrate
 from gw.telemetry.clock import utc_day
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import AttemptRecord, Usage
+from tests.fakes import databases
+from tests.fakes.databases import write
 from tests.fakes.records import DAY, NOON, record
-
-
-def _database():
-    connection = apsw.Connection(":memory:")
-    migrate(connection)
-    return connection
 
 
 def context(db):
     return QueryContext(db, MergedBuckets(None))
-
-
-@pytest.fixture
-def db():
-    connection = _database()
-    yield connection
-    connection.close()
 
 
 fields = st.fixed_dictionaries(
@@ -49,13 +35,17 @@ fields = st.fixed_dictionaries(
 @settings(max_examples=40)
 @given(st.lists(st.lists(fields, max_size=5), max_size=5), st.sampled_from([None, "p"]), st.sampled_from([None, DAY + 1]))
 def test_reports_are_the_sums_of_the_records(batches, project, since_day):
-    db = _database()
+    with databases.new_database("sqlite") as db:
+        _check_sums(db, batches, project, since_day)
+
+
+def _check_sums(db, batches, project, since_day):
     everything = []
     for batch in batches:
         records = [
             record(f"{len(everything) + n}", **{**f, "refused": f["refused"] and f["status"] == "error"}) for n, f in enumerate(batch)
         ]
-        write_batch(db, records)
+        write(db, records)
         everything += records
     counted = [
         r
@@ -108,31 +98,31 @@ def _days(db):
 
 
 def test_an_unpriced_request_is_counted_and_not_summed(db):
-    write_batch(db, [record("a", cost_nusd=None), record("b", cost_nusd=7)])
+    write(db, [record("a", cost_nusd=None), record("b", cost_nusd=7)])
     [row] = rollups.costs(db, DAY, None)
     assert (row.cost_nusd, row.requests, row.unpriced) == (7, 2, 1)
 
 
 def test_the_dearest_comes_first(db):
-    write_batch(db, [record("a", model_id="a/x", cost_nusd=1), record("b", model_id="b/x", cost_nusd=2)])
+    write(db, [record("a", model_id="a/x", cost_nusd=1), record("b", model_id="b/x", cost_nusd=2)])
     assert [row.model_id for row in rollups.costs(db, None, None)] == ["b/x", "a/x"]
 
 
 def test_what_was_there_already_is_not_counted_again(db):
-    write_batch(db, [record("a")])
-    write_batch(db, [record("a"), record("b"), record("b")])
+    write(db, [record("a")])
+    write(db, [record("a"), record("b"), record("b")])
     assert rollups.totals(db, None, None).requests == 2
 
 
 def test_pruning_leaves_the_rollups(db):
-    write_batch(db, [record("a")])
-    requests.prune(db, before=NOON + 1, limit=9)
+    write(db, [record("a")])
+    assert databases.prune(db, before=NOON + 86_400) == 1
     assert rollups.totals(db, None, None).requests == 1
 
 
 def test_spend_is_that_of_one_day_by_project(db):
     later = NOON + 86_400
-    write_batch(db, [record("a", project="p"), record("b", project="q"), record("c", project="p", timestamp=later)])
+    write(db, [record("a", project="p"), record("b", project="q"), record("c", project="p", timestamp=later)])
     assert rollups.spend(db, DAY) == {"p": (1_000, 0), "q": (1_000, 0)}
     assert rollups.spend(db, DAY + 1) == {"p": (1_000, 0)}
     assert rollups.spend(db, DAY + 2) == {}
@@ -147,9 +137,10 @@ def test_nothing_at_all(db):
 
 
 @pytest.mark.parametrize("grain", ["hour", "day"])
-def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(db, grain):
+def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(sqlite_db, grain):
+    db = sqlite_db
     for number, days in enumerate((3, 0, 5)):
-        write_batch(db, [record(f"{number}", timestamp=NOON + days * 86_400)])
+        write(db, [record(f"{number}", timestamp=NOON + days * 86_400)])
     plans = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
     matches = latency.latency_points(context(db), grain, 0, 10**6, by="none", project=None, model_id=None)
@@ -160,14 +151,14 @@ def test_where_the_buckets_begin_and_end_is_looked_up_not_searched_for(db, grain
 
 
 def test_waste_is_added_up_where_it_is_known(db):
-    write_batch(db, [record("a", wasted_nusd=5), record("b", wasted_nusd=None), record("c", wasted_nusd=7)])
+    write(db, [record("a", wasted_nusd=5), record("b", wasted_nusd=None), record("c", wasted_nusd=7)])
     assert rollups.totals(db, None, None).wasted_nusd == 12
     assert [row.wasted_nusd for row in rollups.costs(db, None, None)] == [12]
     assert sum(point.wasted_nusd for point in rollups.points(db, "hour", 0, 10**6, by="none")) == 12
 
 
 def test_the_sums_of_absurd_numbers_stay_sums(db):
-    write_batch(db, [record(f"{n}", cost_nusd=10**30) for n in range(3)])
+    write(db, [record(f"{n}", cost_nusd=10**30) for n in range(3)])
     assert rollups.totals(db, None, None).cost_nusd == 3 * requests.LARGEST
 
 
@@ -194,7 +185,7 @@ def by_model(db, *names):
 
 
 def test_each_vendor_has_its_part_of_a_session_that_moved(db):
-    write_batch(db, [moved(), record("alone", model_id="a/x", provider="a", modality="stt", cost_nusd=1)])
+    write(db, [moved(), record("alone", model_id="a/x", provider="a", modality="stt", cost_nusd=1)])
     assert by_model(db, "requests", "calls", "cost_nusd", "audio_seconds", "wasted_nusd") == {
         "a/x": (1, 2, 71, 7.0, 20),
         "b/x": (1, 1, 5, 3.0, 0),
@@ -206,7 +197,7 @@ def test_each_vendor_has_its_part_of_a_session_that_moved(db):
 
 
 def test_a_part_has_no_time_and_no_outcome_of_its_own(db):
-    write_batch(db, [moved()])
+    write(db, [moved()])
     assert {name: row.requests for name, row in latency.latencies(context(db), None, None).items()} == {"b/x": 1}
     rows = latency.latency_points(context(db), "day", DAY, DAY, by="model", project=None, model_id=None)
     assert list(rows) == [(DAY, "b/x")]
@@ -214,7 +205,7 @@ def test_a_part_has_no_time_and_no_outcome_of_its_own(db):
 
 def test_a_request_with_parts_of_unknown_cost_is_unpriced_once(db):
     attempts = (part("a/x", None, estimated_nusd=9), part("b/x", None, estimated_nusd=4), part("c/x", 3))
-    write_batch(db, [moved(attempts=attempts, cost_nusd=3, pricing_source="unpriced + config", estimated_nusd=13, wasted_nusd=0)])
+    write(db, [moved(attempts=attempts, cost_nusd=3, pricing_source="unpriced + config", estimated_nusd=13, wasted_nusd=0)])
     assert by_model(db, "unpriced", "estimated_nusd", "cost_nusd") == {"a/x": (0, 9, 0), "b/x": (1, 4, 0), "c/x": (0, 0, 3)}
     assert rollups.totals(db, None, None).unpriced == 1
     counted, _ = requests.between(db, NOON, NOON + 1, None)
@@ -223,12 +214,12 @@ def test_a_request_with_parts_of_unknown_cost_is_unpriced_once(db):
 
 
 def test_a_model_that_was_never_called_is_on_no_bill(db):
-    write_batch(db, [record("refused", cost_nusd=0, pricing_source="", status="error", attempts=())])
+    write(db, [record("refused", cost_nusd=0, pricing_source="", status="error", attempts=())])
     assert rollups.usage_by_model(db, DAY, DAY, "llm", ["openai"]) == []
 
 
 def test_a_part_counts_for_the_provider_that_its_model_names(db):
-    write_batch(db, [moved(attempts=(part("a/x", 70, provider="other"), part("b/x", 5)))])
+    write(db, [moved(attempts=(part("a/x", 70, provider="other"), part("b/x", 5)))])
     assert {(row.provider, row.model_id): row.cost_nusd for row in rollups.costs(db, None, None)} == {
         ("other", "a/x"): 70, ("b", "b/x"): 5,
     }  # fmt: skip

@@ -1,0 +1,37 @@
+"""Translation of the store's statements into PostgreSQL's SQL.
+
+Queries are written once, in SQL that both databases read. Three things are left: placeholders, SQLite's hints to its planner
+(`indexed by`, `cross join`), and the hour of a time in seconds. Functions of SQLite that queries use are defined in the schema
+(`pg_schema`). Statements that write are written for each database.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_WORDS = re.compile(
+    r"(?P<text>'(?:[^']|'')*')|:(?P<name>[a-z_]\w*)|(?P<mark>\?)|(?P<percent>%)"
+    r"|(?P<hint>\bindexed by \w+)|(?P<cross>\bcross join\b)|cast\((?P<whole>timestamp) as integer\)"
+)
+
+
+@lru_cache(maxsize=1_000)  # statements without their values; they are few, and each is used for every request of its report
+def translate(sql: str) -> str:
+    """Return the statement with psycopg's placeholders."""
+    return _WORDS.sub(_translated, sql)
+
+
+def _translated(match: re.Match[str]) -> str:
+    text, name, whole = match["text"], match["name"], match["whole"]
+    if text is not None:
+        return text.replace("%", "%%")
+    if name is not None:
+        return f"%({name})s"
+    if match["mark"]:
+        return "%s"
+    if match["percent"]:
+        return "%%"
+    if whole is not None:
+        return f"cast(floor({whole}) as bigint)"
+    return "join" if match["cross"] else ""

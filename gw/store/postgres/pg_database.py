@@ -1,0 +1,105 @@
+"""The writer's side of PostgreSQL: one connection, which is made anew after a fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from gw.errors import StoreUnavailable
+from gw.store import entity_rows
+from gw.store.batches import in_halves
+from gw.store.entity_rows import Change
+from gw.store.postgres import partitions, pg_records, pg_schema, slot_rollups
+from gw.store.postgres.pg_connection import TRANSIENT, PgConnection, connect, describe, named, translated
+from gw.store.record_database import RecordDatabase, Refused
+from gw.store.sql_connection import SqlConnection
+from gw.types.secret import Secret
+from gw.types.usage import RequestRecord
+
+T = TypeVar("T")
+
+
+class PostgresTarget:
+    """Implements `DatabaseTarget`. It goes to the process that writes through a private pipe, so the address is plain text."""
+
+    transient: tuple[type[Exception], ...] = (*TRANSIENT, StoreUnavailable)
+
+    def __init__(self, url: str) -> None:
+        self._address = url
+        self.name = named(Secret(url))
+
+    def open(self) -> RecordDatabase:
+        return PostgresRecords(Secret(self._address))
+
+    def describe(self, error: Exception) -> str:
+        return error.what if isinstance(error, StoreUnavailable) else describe(error, self.name)
+
+    def lost(self) -> Exception | None:
+        return None
+
+
+class PostgresRecords(PostgresTarget):
+    """Implements `RecordDatabase`."""
+
+    def __init__(self, url: Secret, *, on_progress: pg_schema.Progress | None = None) -> None:
+        """Connect and upgrade the schema. Blocks. Raises psycopg's errors, DatabaseUnusable."""
+        super().__init__(url.reveal())
+        self._url = url
+        self._db: PgConnection | None = None
+        self._writer: pg_records.BatchWriter | None = None
+        self._open(on_progress)
+
+    def _open(self, on_progress: pg_schema.Progress | None = None) -> tuple[PgConnection, pg_records.BatchWriter]:
+        """Return the connection; make a new one after a fault. Its slot may be another one then."""
+        if self._db is None or self._writer is None or self._db.is_lost:
+            self.close()
+            db = connect(self._url)
+            try:
+                pg_schema.migrate(db, self.name, on_progress=on_progress)
+                pg_records.prepare(db)
+                writer = pg_records.BatchWriter(db, slot_rollups.lease_slot(db))
+            except BaseException:
+                db.close()
+                raise
+            self._db, self._writer = db, writer
+        return self._db, self._writer
+
+    @contextmanager
+    def _connected(self) -> Iterator[tuple[PgConnection, pg_records.BatchWriter]]:
+        try:
+            yield self._open()
+        except TRANSIENT:
+            self.close()  # also after a fault that leaves it usable: a new one is never in an unknown state
+            raise
+
+    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+        with self._connected() as (_, writer):
+            return in_halves(writer.write, records, pg_records.RECORD_FAULTS)
+
+    def load(self, records: Sequence[RequestRecord]) -> int:
+        with translated(self.name), self._connected() as (_, writer):
+            return writer.write(records, from_elsewhere=True)
+
+    def change(self, change: Change) -> None:
+        with translated(self.name), self._connected() as (db, _), db.raw.transaction():
+            entity_rows.write(db, change)
+
+    def run(self, work: Callable[[SqlConnection], T]) -> T:
+        with self._connected() as (db, _):
+            return work(db)
+
+    def prune(self, *, before: float, limit: int) -> int:
+        """Drop the days that ended before then; make the next ones, so that no record waits for that; merge old sums."""
+        with self._connected() as (db, writer):
+            dropped = partitions.drop(db, before=before)
+            writer.forget_days()
+            return dropped
+
+    def tidy(self, *, idle: bool) -> Callable[[], object] | None:
+        return None
+
+    def close(self) -> None:
+        db, self._db, self._writer = self._db, None, None
+        if db is not None:
+            db.close()

@@ -1,0 +1,207 @@
+"""Tables of the PostgreSQL database. Steps are numbered, and never changed after a release; each runs in a transaction of its own.
+
+`requests` is divided by day (`partitions`). Text is compared by bytes, as SQLite does. Sums have the slot of the gateway that wrote
+them in their key, so that no two gateways write one row; reports add them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from psycopg import sql
+
+from gw.errors import DatabaseUnusable
+from gw.store.postgres.pg_connection import SCHEMA, PgConnection, connect, named, translated
+from gw.types.secret import Secret
+
+LOCK_MIGRATION, LOCK_CHANGE, LOCK_PARTITION, LOCK_SLOT, LOCK_COMPACTION, LOCK_TURN = range(1, 7)
+"""Second halves of the keys of advisory locks; for slots and turns, which have numbers, they are added to the first half."""
+LOCKS = 0x67770000  # first half: no other program's, as far as that can be
+
+_TEXT = 'text collate "C"'
+
+_REQUESTS = f"""
+create sequence requests_seq;
+create table requests (
+    seq bigint not null default nextval('requests_seq'),
+    id {_TEXT} not null,
+    timestamp double precision not null,
+    project {_TEXT} not null,
+    modality {_TEXT} not null,
+    model_id {_TEXT} not null,
+    provider {_TEXT} not null,
+    requested_model {_TEXT} not null,
+    status {_TEXT} not null,
+    total_latency_ms double precision not null,
+    ttfb_ms double precision,
+    gateway_ms double precision,
+    cost_nusd bigint,
+    pricing_source {_TEXT} not null,
+    input_tokens bigint not null,
+    cached_input_tokens bigint not null,
+    cache_write_tokens bigint not null,
+    output_tokens bigint not null,
+    input_audio_tokens bigint not null,
+    output_audio_tokens bigint not null,
+    audio_seconds double precision not null,
+    characters bigint not null,
+    usage_source {_TEXT} not null,
+    measured {_TEXT},
+    attempts {_TEXT} not null,
+    fallback_from {_TEXT},
+    error_code {_TEXT},
+    stream boolean not null,
+    session_id {_TEXT},
+    turn_id {_TEXT},
+    key_id {_TEXT},
+    endpoint {_TEXT} not null,
+    heard {_TEXT},
+    wasted_units double precision not null,
+    wasted_nusd bigint,
+    estimated_nusd bigint not null,
+    dimensions {_TEXT},
+    vendor_figure {_TEXT},
+    reasoning_tokens bigint,
+    captured {_TEXT},
+    refused boolean not null,
+    primary key (id, timestamp)
+) partition by range (timestamp);
+create index requests_time on requests (timestamp, seq, modality, provider, status);
+create index requests_project on requests (project, timestamp, seq, modality, provider, status, turn_id, session_id);
+create index requests_model_id on requests (model_id, timestamp, seq, status, project);
+create index requests_error_code on requests (error_code, timestamp, seq) where error_code is not null;
+create index requests_session_id on requests (session_id, timestamp, seq) where session_id is not null;
+create index requests_turn_id on requests (turn_id, timestamp, seq) where turn_id is not null;
+create index requests_unusual on requests (status, timestamp, seq, project, model_id, provider, modality) where status <> 'success'"""
+
+_SUMS = """
+    requests bigint not null, errors bigint not null, refused bigint not null, fallbacks bigint not null, cancelled bigint not null,
+    cost_nusd bigint not null, unpriced bigint not null, input_tokens bigint not null, cached_input_tokens bigint not null,
+    output_tokens bigint not null, audio_seconds double precision not null, characters bigint not null, wasted_nusd bigint not null,
+    estimated_nusd bigint not null, calls bigint not null, ttfb bytea not null, latency bytea not null"""
+_ROLLUP = f"""
+create table rollup_{{grain}} (
+    bucket bigint not null, project {_TEXT} not null, provider {_TEXT} not null, model_id {_TEXT} not null, modality {_TEXT} not null,
+    slot integer not null, {_SUMS},
+    primary key (bucket, project, provider, model_id, modality, slot)
+) with (fillfactor = 70);
+create index rollup_{{grain}}_open on rollup_{{grain}} (bucket) where slot <> 0;
+create index rollup_{{grain}}_project on rollup_{{grain}} (project, bucket);
+create table first_audio_{{grain}} (
+    bucket bigint not null, project {_TEXT} not null, stack {_TEXT} not null, slot integer not null, waits bytea not null,
+    primary key (bucket, project, stack, slot)
+);
+create index first_audio_{{grain}}_open on first_audio_{{grain}} (bucket) where slot <> 0"""
+_ATTEMPTS = f"""
+create table rollup_attempt (
+    bucket bigint not null, provider {_TEXT} not null, model_id {_TEXT} not null, next_model_id {_TEXT} not null,
+    outcome {_TEXT} not null, slot integer not null, attempts bigint not null, last_at double precision not null, last_error {_TEXT},
+    primary key (bucket, provider, model_id, next_model_id, outcome, slot)
+) with (fillfactor = 70);
+create index rollup_attempt_open on rollup_attempt (bucket) where slot <> 0"""
+
+_ENTITIES = f"""
+create table managed (kind {_TEXT} not null, id {_TEXT} not null, body {_TEXT} not null, primary key (kind, id));
+create table audit (
+    seq bigint generated always as identity primary key, timestamp double precision not null, entity_type {_TEXT} not null,
+    entity_id {_TEXT} not null, action {_TEXT} not null, changes {_TEXT} not null, source {_TEXT} not null, actor {_TEXT} not null
+);
+create index audit_entity on audit (entity_type, entity_id, seq);
+create index audit_id on audit (entity_id, seq);
+create table meta (name {_TEXT} primary key, value {_TEXT} not null);
+create table transcripts (id {_TEXT} primary key, project {_TEXT} not null, expires_at double precision not null, body bytea not null);
+create table callbacks (id {_TEXT} primary key, expires_at double precision not null, body bytea not null)"""
+
+_FUNCTIONS = """
+create function json_each(text) returns table (value text) language sql immutable strict
+    as 'select value::text from json_array_elements($1::json)';
+create function json_array_length(text) returns integer language sql immutable strict as 'select json_array_length($1::json)';
+create function json_extract(text, text) returns double precision language sql immutable strict
+    as 'select ($1::json ->> substr($2, 3))::double precision';
+create function instr(text, text) returns integer language sql immutable strict as 'select strpos($1, $2)';
+create function max(bigint, bigint) returns bigint language sql immutable strict as 'select greatest($1, $2)';
+create function min(bigint, bigint) returns bigint language sql immutable strict as 'select least($1, $2)'"""
+"""Functions that SQLite has. `json_extract` reads numbers, by paths of one name (`$.name`); null is null for all of them."""
+
+
+def _first(db: PgConnection) -> None:
+    for grain in ("hour", "day"):
+        _run(db, _ROLLUP.format(grain=grain))
+    for text in (_REQUESTS, _ATTEMPTS, _ENTITIES, _FUNCTIONS):
+        _run(db, text)
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first,)
+VERSION = len(MIGRATIONS)
+
+Progress = Callable[[int, int], None]
+"""Called after each step with the steps done and their total, in the thread that runs them."""
+
+
+def _run(db: PgConnection, text: str) -> None:
+    db.raw.execute(text.encode())
+
+
+def lock(db: PgConnection, which: int) -> None:
+    """Take an advisory lock until the end of the transaction. Waits for another gateway that has it."""
+    db.raw.execute("select pg_advisory_xact_lock(%s, %s)", (LOCKS, which))
+
+
+def version(db: PgConnection) -> int:
+    """Return the schema's version, 0 for a database without one."""
+    if not db.raw.execute("select to_regclass(%s) is not null", (f"{SCHEMA}.schema_version",)).fetchall()[0][0]:
+        return 0
+    return int(db.raw.execute("select version from schema_version").fetchall()[0][0])
+
+
+def check(db: PgConnection, name: str) -> int:
+    """Return the schema's version. Raises DatabaseUnusable if this gw does not know it."""
+    found = version(db)
+    if found > VERSION:
+        raise DatabaseUnusable(what=f"{name} was written by a newer gw (schema {found}, this one knows {VERSION})")
+    return found
+
+
+def migrate(db: PgConnection, name: str, *, on_progress: Progress | None = None) -> int:
+    """Bring the schema to VERSION; return how many steps ran. One gateway at a time does so. Raises DatabaseUnusable."""
+    ran = 0
+    before = check(db, name)
+    while True:
+        with db.raw.transaction():
+            lock(db, LOCK_MIGRATION)
+            done = check(db, name)
+            if done == VERSION:
+                return ran
+            if done == 0:
+                _prepare(db)
+            MIGRATIONS[done](db)
+            db.raw.execute("update schema_version set version = %s", (done + 1,))
+        ran += 1
+        if on_progress is not None:
+            on_progress(ran, VERSION - before)
+
+
+def look_at(url: Secret) -> str:
+    """Connect, and return the database and its schema in words. Blocks. Raises StoreUnavailable."""
+    name = named(url)
+    with translated(name), closing(connect(url, read_only=True)) as db:
+        found = check(db, name)
+    return f"{name}, schema {found}" if found else f"{name} (its tables will be created)"
+
+
+def upgrade(url: Secret, *, on_progress: Progress) -> tuple[int, int]:
+    """Connect and upgrade; return the version before and after. Blocks. Raises StoreUnavailable."""
+    name = named(url)
+    with translated(name), closing(connect(url)) as db:
+        before = check(db, name)
+        migrate(db, name, on_progress=on_progress)
+    return before, VERSION
+
+
+def _prepare(db: PgConnection) -> None:
+    """Create the schema, unless the server's administrator has."""
+    if not db.raw.execute("select 1 from pg_namespace where nspname = %s", (SCHEMA,)).fetchall():
+        db.raw.execute(sql.SQL("create schema {}").format(sql.Identifier(SCHEMA)))
+    db.raw.execute("create table schema_version (version integer not null)")
+    db.raw.execute("insert into schema_version values (0)")

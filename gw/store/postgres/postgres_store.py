@@ -1,0 +1,99 @@
+"""The store on PostgreSQL: `open_postgres_store` for a gateway, `open_postgres_readonly` for a command beside it.
+
+The journal, the lock file and captured content stay in files of each gateway; `path` names them, as that of the database does where
+the database is a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import trio
+
+from gw.store import lock
+from gw.store.commit_process import CommitProcess, CommitThread
+from gw.store.committer import CommitExecutor, Committer
+from gw.store.journal import Journal
+from gw.store.postgres.pg_connection import named, translated
+from gw.store.postgres.pg_database import PostgresRecords, PostgresTarget
+from gw.store.postgres.pg_readers import PostgresReaders, PostgresSource
+from gw.store.postgres.pg_schema import Progress
+from gw.store.postgres.sum_versions import SumVersions
+from gw.store.recovery import Replayed
+from gw.store.report_process import ReportProcess
+from gw.store.sqlite import prepare_folder
+from gw.store.store import CLOSE_S, FIRST_PRUNE_S, ReadOnlyStore, Store, replayed_from, running
+from gw.store.writer import Writer
+from gw.telemetry.clock import Clock
+from gw.types.secret import Secret
+
+_NOBODY: Mapping[str, object] = {}
+LOCAL_FILES = "GW_DB_PATH"
+"""Variable that names the files of one gateway."""
+
+
+@asynccontextmanager
+async def open_postgres_store(
+    url: Secret, path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
+    holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None, spares: int = 0,
+) -> AsyncIterator[Store]:  # fmt: skip
+    """Lock the local files, connect, upgrade and replay, then yield the store; commit what is left on exit.
+
+    See `gw.store.store.open_store`. Raises DatabaseLocked (another gateway uses these local files), DatabaseUnusable (an older
+    server, a newer schema), StoreUnavailable.
+    """
+    path = prepare_folder(path)
+    file_lock = await lock.acquire(path, started=clock.now(), facts=holder, setting=LOCAL_FILES)
+    try:
+        database, replayed = await trio.to_thread.run_sync(_open, url, path, on_upgrade)
+        executor: CommitExecutor
+        if processes:
+            await trio.to_thread.run_sync(database.close)  # the process that writes has a connection of its own
+            executor = CommitProcess(PostgresTarget(url.reveal()), retention_days, file_lock.fd)
+        else:
+            executor = CommitThread(Committer(database, retention_days))
+        try:
+            journal = Journal(path, spares=spares)
+            writer = Writer(
+                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
+            )
+            reports = ReportProcess(PostgresSource(url.reveal())) if processes else None
+            store = Store(
+                PostgresReaders(url), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports,
+                versions=SumVersions(),
+            )  # fmt: skip
+            async with running(store, journal, writer, executor, reports):
+                yield store
+        finally:
+            with trio.move_on_after(CLOSE_S, shield=True):
+                await executor.aclose()
+    finally:
+        file_lock.release()
+
+
+def _open(url: Secret, path: Path, on_upgrade: Progress | None) -> tuple[PostgresRecords, Replayed]:
+    with translated(named(url)):
+        database = PostgresRecords(url, on_progress=on_upgrade)
+        try:
+            return database, replayed_from(path, database.write)
+        except BaseException:
+            database.close()
+            raise
+
+
+@asynccontextmanager
+async def open_postgres_readonly(url: Secret) -> AsyncIterator[ReadOnlyStore]:
+    """Open the database for reports, beside gateways or without one. Raises StoreUnavailable."""
+    readers = PostgresReaders(url)
+    store = ReadOnlyStore(readers)
+    try:
+        await readers.read(_nothing)
+        yield store
+    finally:
+        store.close()
+
+
+def _nothing(db: object) -> None:
+    """Read nothing: a connection is made and its schema checked."""

@@ -1,0 +1,195 @@
+"""Rollups of several gateways: each adds to rows of its own slot, and old ones are merged into slot 0.
+
+A slot is a number that a gateway holds as a session's advisory lock, the lowest that is free. The server gives it back when the
+connection ends, so a killed gateway leaves none behind. See `gw.store.rollups` for what the rows mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from gw.store import attempt_rollups, first_audio, rollups
+from gw.store.postgres.pg_connection import PgConnection, storable
+from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
+from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain
+from gw.telemetry.clock import DAY_S
+from gw.telemetry.histogram import Histogram
+from gw.types.usage import RequestRecord
+
+MERGED = 0
+"""Slot of the rows into which old ones are merged."""
+COMPACT_AFTER_S = 2 * DAY_S
+_BUCKETS = 24  # merged in one transaction
+_MOST_SLOTS = 100_000
+_ATTEMPT_KEYS = ("bucket", "provider", "model_id", "next_model_id", "outcome")
+_AUDIO_KEYS = ("bucket", "project", "stack")
+
+
+def _key_types(keys: Sequence[str]) -> str:
+    return ", ".join(f"%s::{'bigint' if key == 'bucket' else 'text'}[]" for key in keys)
+
+
+def _stored(table: str, keys: Sequence[str], blobs: str) -> str:
+    """Return the statement that reads, and locks, the rows of a slot with these keys."""
+    matching = " and ".join(f"r.{key} = k.{key}" for key in keys)
+    columns = ", ".join(f"r.{key}" for key in keys)
+    return f"""
+select {columns}, {blobs} from {table} r join unnest({_key_types(keys)}) as k({", ".join(keys)}) on {matching}
+where r.slot = %s for update of r"""
+
+
+def _upsert(table: str, keys: Sequence[str], sums: Sequence[str], others: Mapping[str, str]) -> str:
+    columns = (*keys, "slot", *sums, *others)
+    changes = [f"{name} = r.{name} + excluded.{name}" for name in sums] + [f"{name} = {value}" for name, value in others.items()]
+    return f"""
+insert into {table} as r ({", ".join(columns)}) values ({", ".join(["%s"] * len(columns))})
+on conflict ({", ".join(keys)}, slot) do update set {", ".join(changes)}"""
+
+
+_FIND = {table: _stored(table, KEYS, "ttfb, latency") for table in TABLES.values()}
+_ADD = {
+    table: _upsert(table, KEYS, SUMS, {"ttfb": "excluded.ttfb", "latency": "excluded.latency"}) for table in TABLES.values()
+}
+_DELETE_EMPTY = {
+    table: f"delete from {table} where {' and '.join(f'{name} = %s' for name in (*KEYS, 'slot'))} and "
+    + " and ".join(f"{name} = 0" for name in SUMS)
+    for table in TABLES.values()
+}
+_FIND_AUDIO = {table: _stored(table, _AUDIO_KEYS, "waits") for table in first_audio.TABLES.values()}
+_ADD_AUDIO = {table: _upsert(table, _AUDIO_KEYS, (), {"waits": "excluded.waits"}) for table in first_audio.TABLES.values()}
+_LATER_ERROR = "case when excluded.last_at >= r.last_at then excluded.last_error else r.last_error end"
+_ADD_ATTEMPTS = _upsert(
+    "rollup_attempt", _ATTEMPT_KEYS, ("attempts",),
+    {"last_error": _LATER_ERROR, "last_at": "greatest(r.last_at, excluded.last_at)"},
+)  # fmt: skip
+
+
+def lease_slot(db: PgConnection) -> int:
+    """Return the lowest free slot, which this connection now holds."""
+    for slot in range(1, _MOST_SLOTS):
+        if db.raw.execute("select pg_try_advisory_lock(%s, %s)", (LOCKS + LOCK_SLOT, slot)).fetchall()[0][0]:
+            return slot
+    raise AssertionError("no slot is free")
+
+
+def _columns(keys: Collection[Sequence[Any]]) -> list[list[Any]]:
+    """Return the keys as one array for each column."""
+    return [list(map(storable, column)) for column in zip(*keys, strict=True)]
+
+
+def _rows(db: PgConnection, sql: str, keys: Collection[Sequence[Any]], slot: int) -> list[Any]:
+    return db.raw.execute(sql.encode(), (*_columns(keys), slot)).fetchall() if keys else []
+
+
+def _write(db: PgConnection, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+    if rows := [[storable(value) for value in row] for row in rows]:
+        db.raw.cursor().executemany(sql.encode(), rows)
+
+
+def add(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
+    """Add newly inserted records. Within the caller's transaction."""
+    hours = rollups.by_hour(records)
+    days = rollups.by_day(hours)  # before the stored histograms are added
+    _add_sums(db, slot, "hour", hours)
+    _add_sums(db, slot, "day", days)
+    _add_attempts(db, slot, records, 1)
+
+
+def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
+    """Take deleted records without times out of the sums. Within the caller's transaction."""
+    hours = rollups.by_hour(records)
+    grains: tuple[tuple[Grain, dict[Any, BucketSums]], ...] = (("hour", hours), ("day", rollups.by_day(hours)))
+    for grain, groups in grains:
+        for group in groups.values():
+            group.sums = [-value for value in group.sums]
+        _add_sums(db, slot, grain, groups)
+        _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
+    _add_attempts(db, slot, records, -1)
+    db.raw.execute("delete from rollup_attempt where slot = %s and attempts = 0", (slot,))
+
+
+def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
+    counted = attempt_rollups.counted(records).items()
+    _write(db, _ADD_ATTEMPTS, [(*key, slot, sign * int(str(count)), error, at) for key, (count, at, error) in counted])
+
+
+def _add_sums(db: PgConnection, slot: int, grain: Grain, groups: Mapping[Any, BucketSums]) -> None:
+    table = TABLES[grain]
+    stored = {tuple(map(storable, key)): group for key, group in groups.items()}
+    for *key, ttfb, latency in _rows(db, _FIND[table], groups.keys(), slot):
+        group = stored[tuple(key)]
+        group.ttfb.merge_encoded([ttfb])
+        group.latency.merge_encoded([latency])
+    _write(
+        db, _ADD[table],
+        [(*key, slot, *group.sums, group.ttfb.encode(), group.latency.encode()) for key, group in groups.items()],
+    )  # fmt: skip
+
+
+def add_first_audio(db: PgConnection, slot: int, waits: first_audio.NewWaits) -> None:
+    """Add the first audio of turns. Within the caller's transaction."""
+    for grain, table in first_audio.TABLES.items():
+        groups = {key: Histogram(values) for (its_grain, *key_), values in waits.items() if its_grain == grain for key in [tuple(key_)]}
+        stored = {tuple(map(storable, key)): histogram for key, histogram in groups.items()}
+        for *key, blob in _rows(db, _FIND_AUDIO[table], groups.keys(), slot):
+            stored[tuple(key)].merge_encoded([blob])
+        _write(db, _ADD_AUDIO[table], [(*key, slot, histogram.encode()) for key, histogram in groups.items()])
+
+
+# ---- merging old rows
+
+
+def compact(db: PgConnection, *, before: float) -> int:
+    """Merge the rows of hours that ended before this time (Unix seconds) into one row each; return how many went.
+
+    One gateway at a time does so; another returns at once.
+    """
+    went = 0
+    for table, hours in (("rollup_hour", 1), ("rollup_day", 24), ("rollup_attempt", 1), ("first_audio_hour", 1), ("first_audio_day", 24)):
+        while merged := _compact(db, table, int(before // (3_600 * hours))):
+            went += merged
+    return went
+
+
+def _compact(db: PgConnection, table: str, end: int) -> int:
+    """Merge the rows of a few buckets before `end`; return how many went."""
+    with db.raw.transaction():
+        if not db.raw.execute("select pg_try_advisory_xact_lock(%s, %s)", (LOCKS, LOCK_COMPACTION)).fetchall()[0][0]:
+            return 0
+        chosen = f"select distinct bucket from {table} where slot <> {MERGED} and bucket < %s order by bucket limit {_BUCKETS}"
+        buckets = [bucket for (bucket,) in db.raw.execute(chosen.encode(), (end,)).fetchall()]
+        if not buckets:
+            return 0
+        keys, sums, blobs = _PARTS[table]
+        columns = (*keys, *sums, *blobs)
+        deleted = f"delete from {table} where slot <> {MERGED} and bucket = any(%s) returning {', '.join(columns)}"
+        rows = db.raw.execute(deleted.encode(), (buckets,)).fetchall()
+        if table == "rollup_attempt":
+            _write(db, _ADD_ATTEMPTS, [(*row[:5], MERGED, row[5], row[6], row[7]) for row in rows])
+        else:
+            _merge(db, table, keys, sums, rows)
+    return len(rows)
+
+
+def _merge(db: PgConnection, table: str, keys: Sequence[str], sums: Sequence[str], rows: Sequence[Any]) -> None:
+    find = {**_FIND, **_FIND_AUDIO}[table]
+    groups: dict[tuple[Any, ...], tuple[list[Any], list[list[bytes]]]] = {}
+    for row in rows:
+        key, values, blobs = row[: len(keys)], row[len(keys) : len(keys) + len(sums)], row[len(keys) + len(sums) :]
+        group = groups.setdefault(key, ([0] * len(sums), [[] for _ in blobs]))
+        group[0][:] = map(sum, zip(group[0], values, strict=True))
+        for collected, blob in zip(group[1], blobs, strict=True):
+            collected.append(blob)
+    for row in _rows(db, find, groups.keys(), MERGED):
+        for collected, blob in zip(groups[row[: len(keys)]][1], row[len(keys) :], strict=True):
+            collected.append(blob)
+    merged = {key: [first_audio.merged(blobs).encode() for blobs in columns] for key, (_, columns) in groups.items()}
+    _write(db, {**_ADD, **_ADD_AUDIO}[table], [(*key, MERGED, *values, *merged[key]) for key, (values, _) in groups.items()])
+
+
+_PARTS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
+    **dict.fromkeys(TABLES.values(), (KEYS, SUMS, ("ttfb", "latency"))),
+    **dict.fromkeys(first_audio.TABLES.values(), (_AUDIO_KEYS, (), ("waits",))),
+    "rollup_attempt": (_ATTEMPT_KEYS, ("attempts",), ("last_error", "last_at")),
+}

@@ -1,0 +1,116 @@
+"""A real PostgreSQL server of Debian's package, for as long as tests need it, with a database for each of them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+_UNPRIVILEGED = "postgres"
+"""Account of Debian's package: the server refuses to run as root."""
+_SETTINGS = ("fsync=off", "full_page_writes=off", "max_connections=200", "shared_buffers=64MB", "log_min_messages=fatal")
+
+
+def programs() -> Path | None:
+    """Return the folder of the newest server's programs; None where none is installed (Debian package: postgresql)."""
+    versions = [path.parent for path in Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    return max(versions, key=lambda path: int(path.parent.name), default=None)
+
+
+class PostgresServer:
+    """Keeps its files in a folder of its own, so that a restart finds them again."""
+
+    def __init__(self) -> None:
+        found = programs()
+        assert found is not None, "no PostgreSQL server is installed: apt-get install postgresql"
+        self._programs = found
+        self._folder = Path(tempfile.mkdtemp(prefix="gw-postgres-"))
+        self._numbers = count(1)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        if os.getuid() == 0:
+            account = pwd.getpwnam(_UNPRIVILEGED)
+            os.chown(self._folder, account.pw_uid, account.pw_gid)
+            self._as: dict[str, Any] = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        else:
+            self._as = {}
+        options = ("-U", "gw", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
+        self._run("initdb", "-D", str(self._data), *options)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(self._programs / program), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as)
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://gw@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        options = [part for setting in _SETTINGS for part in ("-c", setting)]
+        command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **self._as)
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url(), connect_timeout=5).close()
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline
+                threading.Event().wait(0.02)
+            else:
+                return
+
+    def stop(self) -> None:
+        """End all connections and the server, as `pg_ctl stop -m fast` does."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait()
+            self._process = None
+
+    def freeze(self) -> None:
+        """Stop all processes of the server as a hanging machine would: connections stay open, and nothing answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+        for pid in (self._process.pid, *map(int, children)):
+            os.kill(pid, number)
+
+    def execute(self, sql: str, database: str = "postgres") -> list[Any]:
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(sql)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """Yield the address of a new, empty database."""
+        name = f"test_{next(self._numbers)}"
+        self.execute(f"create database {name}")
+        yield self.url(name)
+        self.execute(f"drop database {name} with (force)")
+
+    def remove(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)

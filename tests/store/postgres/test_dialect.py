@@ -1,0 +1,18 @@
+import pytest
+
+from gw.store.postgres.dialect import translate
+
+
+@pytest.mark.parametrize(
+    ("sql", "translated"),
+    [
+        ("select 1 where a = :a_1 and b like '%:a?%'", "select 1 where a = %(a_1)s and b like '%%:a?%%'"),
+        ("select ? % 2, 'it''s ?'", "select %s %% 2, 'it''s ?'"),
+        ("from requests indexed by requests_time where true", "from requests  where true"),
+        ("a cross join b on true", "a join b on true"),
+        ("cast(timestamp as integer) / 60", "cast(floor(timestamp) as bigint) / 60"),
+        ("cast(value as bigint)", "cast(value as bigint)"),
+    ],
+)
+def test_statements_are_translated(sql, translated):
+    assert translate(sql) == translated
