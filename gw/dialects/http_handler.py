@@ -50,7 +50,7 @@ async def serve(
         if "gw.places" in scope:
             await wait_for_place(gateway, scope, caller)
         ids = _id_headers(dialect, caller.request_id)
-        if (coding := request_io.header(scope, b"content-encoding")) is not None:
+        if (coding := request_io.content_coding(scope)) is not None:
             receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())
         exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
         await handler(exchange)

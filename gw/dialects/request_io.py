@@ -22,6 +22,16 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     return None
 
 
+def content_coding(scope: Scope) -> bytes | None:
+    """Return the value of Content-Encoding. That a head has none is noted, for requests with the same head."""
+    known = scope.get("gw.known")
+    if known is None:
+        return header(scope, b"content-encoding")
+    if "plain" not in known:
+        known["plain"] = header(scope, b"content-encoding") is None
+    return None if known["plain"] else header(scope, b"content-encoding")
+
+
 def raw_path(scope: Scope) -> bytes:
     """Return the path as sent, percent-encoded, without its query."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -235,22 +235,19 @@ class ClientExchange:
         site, pool = self._site, self._pool
         site.in_use += 1
         try:
-            transport = pool._take(site)
-            if transport is not None:
+            if (transport := pool._take(site)) is not None:
                 try:
-                    self._response = response = await self._request(transport)
-                    return response
+                    return await self._request(transport)
                 except ProviderUnreachable as error:  # the upstream had dropped it, and perhaps the others as well
                     if self._aborted:
                         raise
                     pool._drop_idle(site)
                     if self._sent:
                         raise StaleConnection(provider=self._provider, detail=error.detail, cause="lost") from error
-            self._response = response = await self._request(await self._connect())
+            return await self._request(await self._connect())
         except BaseException:
             site.in_use -= 1
             raise
-        return response
 
     async def __aexit__(self, *exc: object) -> None:
         self.leave()
@@ -274,15 +271,12 @@ class ClientExchange:
     async def _request(self, transport: Transport) -> HttpResponse:
         self._transport = transport
         response = HttpResponse(self._provider, transport)
-        body = self._body
         try:
             if self._aborted:  # and connected in the same moment
                 raise ProviderUnreachable(provider=self._provider, detail="given up", cause="timeout")
             self.began = True
-            if isinstance(body, bytes) and len(body) <= JOIN_MAX_BYTES:
-                self._sent = await _write(transport, self._head + body)
-            else:
-                self._sent = await self._send(transport, body)
+            if (sending := self._send(transport)) is not None:
+                self._sent = await sending
             if not self._sent:
                 # An upstream may answer and hang up before it has read a large body: look for that answer first.
                 response.lose()
@@ -292,13 +286,37 @@ class ClientExchange:
             response.release()
             transport.abort()
             raise
+        self._response = response
         return response
 
-    async def _send(self, transport: Transport, body: bytes | RequestBody) -> bool:
-        """Send a request too large for one write; return whether all of it was written. Raises what reading the body raises."""
+    def _send(self, transport: Transport) -> Awaitable[bool] | None:
+        """Send the request, as far as that needs no waiting. Return the wait for the remainder, for whether all was written."""
+        body = self._body
         if not isinstance(body, bytes):
-            return await _send_chunks(transport, self._head, body)
-        return await _write(transport, self._head) and await _write(transport, body)
+            return _send_chunks(transport, self._head, body)
+        if len(body) > JOIN_MAX_BYTES:
+            return _write_both(transport, self._head, body)
+        try:
+            pending = transport.send_or_pending(self._head + body)
+        except LOST:
+            return None
+        if pending is not None:
+            return _is_written(pending)
+        self._sent = True
+        return None
+
+
+async def _is_written(pending: Awaitable[None]) -> bool:
+    """Wait for the remainder of a write; return whether it was written."""
+    try:
+        await pending
+    except LOST:
+        return False
+    return True
+
+
+async def _write_both(transport: Transport, head: bytes, body: bytes) -> bool:
+    return await _write(transport, head) and await _write(transport, body)
 
 
 async def _write(transport: Transport, data: bytes) -> bool:

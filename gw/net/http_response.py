@@ -68,9 +68,6 @@ class HttpResponse:
 
     async def read(self, limit: int = 10_000_000) -> bytes:
         """Return the complete body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
-        parts = self._parts
-        if self._done and len(parts) == 1 and len(parts[0]) <= limit:  # most answers come with their head
-            return parts.pop()
         pieces: list[bytes] = []
         size = 0
         while data := await self.receive_some():
@@ -79,6 +76,10 @@ class HttpResponse:
                 raise self._malformed(f"the answer is longer than {limit} bytes")
             pieces.append(data)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_now(self) -> bytes | None:
+        """Return the body if it has arrived in one piece, as most do with their head; else None, and `read` waits for it."""
+        return self._parts.pop() if self._done and len(self._parts) == 1 else None
 
     def finish(self) -> Pending:
         """After the last event of a stream, look for the end of the answer, so that its connection can be kept.

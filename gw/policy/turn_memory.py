@@ -69,8 +69,11 @@ class Memory(msgspec.Struct, eq=False):
 
     def session_of(self, place: TurnPlace) -> str | None:
         """Return the conversation to which the connection of a request certainly belongs."""
-        link, kept, flips = place.link, self.kept[place.endpoint], self.flips[place.endpoint]
-        if link is None or flips > FLIPS_SHARE * kept or link.joins < (1 if kept >= KNOWN and flips <= MOVES_SHARE * kept else SURE):
+        link = place.link
+        if link is None or link.session_id is None:
+            return None
+        kept, flips = self.kept[place.endpoint], self.flips[place.endpoint]
+        if flips > FLIPS_SHARE * kept or link.joins < (1 if kept >= KNOWN and flips <= MOVES_SHARE * kept else SURE):
             return None
         return link.session_id if self.is_live(link.session_id) else None
 

@@ -66,7 +66,7 @@ class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
     spoke_from: int = 0
 
     def __post_init__(self) -> None:
-        self.is_walled = self.turn_id is not None and not self.is_named
+        self.is_walled = self.turn_id is not None and self.key[2] is None
 
     @property
     def is_named(self) -> bool:

@@ -208,10 +208,10 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     the remaining input at the input rate. A part never exceeds the remaining tokens, so an inconsistent count of a
     vendor cannot make a cost negative. Searches and requests are billed beside the tokens, wherever they are processed.
     """
-    if price.input_tokens is None and price.output_tokens is None:
+    input_rate, output_rate = price.input_tokens, price.output_tokens
+    if input_rate is None and output_rate is None:
         return None
-    input_rate = price.input_tokens or 0
-    remaining = max(0, usage.input_tokens)
+    remaining, output = max(0, usage.input_tokens), max(0, usage.output_tokens)
     total = 0
     if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens:
         written, long = usage.cache_write_tokens, 0
@@ -227,14 +227,15 @@ def _tokens(usage: Usage, price: Price) -> int | None:
                 part = min(part, remaining)
                 remaining -= part
                 total += part * rate
-    total += remaining * input_rate
-    output = max(0, usage.output_tokens)
+    total += remaining * (input_rate or 0)
     if usage.output_audio_tokens > 0 and price.output_audio_tokens is not None:
         audio = min(usage.output_audio_tokens, output)
         output -= audio
         total += audio * price.output_audio_tokens
-    total += output * (price.output_tokens or 0)
+    total += output * (output_rate or 0)
     dimensions = usage.dimensions
+    if dimensions is NO_DIMENSIONS:
+        return (total + price.requests) * _PER
     factor = price.regions.get(dimensions.region, _PER) if dimensions.region else _PER
     beside = price.requests
     if dimensions.searches > 0 and price.searches is not None:

@@ -55,22 +55,28 @@ class ChatEvents(EventStream[ChatEvent]):
         return events
 
 
-@attrs.define(eq=False)
 class _WholeChat:
     """An answer that is not streamed, or is turned into a stream for a client that requested one."""
 
-    _response: HttpResponse
-    _provider: str
-    _decode: Callable[[bytes, str, bool], Completion]
-    _keep_raw: bool
-    _as_stream: bool
-    _read: bool = False
+    __slots__ = ("_as_stream", "_decode", "_keep_raw", "_provider", "_read", "_response")
+
+    def __init__(
+        self, response: HttpResponse, provider: str, decode: Callable[[bytes, str, bool], Completion], keep_raw: bool, as_stream: bool
+    ) -> None:
+        self._response = response
+        self._provider = provider
+        self._decode = decode
+        self._keep_raw = keep_raw
+        self._as_stream = as_stream
+        self._read = False
 
     async def receive(self) -> list[ChatEvent]:
         if self._read:
             raise past_the_end(self._provider)
         self._read = True
-        completion = self._decode(await self._response.read(), self._provider, self._keep_raw)
+        if (body := self._response.read_now()) is None:
+            body = await self._response.read()
+        completion = self._decode(body, self._provider, self._keep_raw)
         return _as_stream(completion) if self._as_stream else [completion]
 
 

@@ -63,6 +63,7 @@ class Ledger:
         return self._day
 
     def _roll(self) -> None:
+        """Begin another day, once it has come."""
         now = self._clock.now()
         if now >= self._ends:
             self._day = utc_day(now)
@@ -75,7 +76,8 @@ class Ledger:
 
     def spent(self, project: str) -> int:
         """Return the nano-USD spent by finished requests of today."""
-        self._roll()
+        if self._clock.now() >= self._ends:
+            self._roll()
         return self._spent.get(project, 0)
 
     def spent_in_fleet(self, project: str) -> int:
@@ -150,7 +152,8 @@ class Ledger:
             places.hand_over()
 
     def reserve(self, project: str, nusd: int, lease: Lease | None = None) -> Reservation:
-        self._roll()
+        if self._clock.now() >= self._ends:
+            self._roll()
         if lease is not None and self.leases is not None:
             lease.reserve(nusd)
             self.leases.spoken_for(lease)
@@ -212,7 +215,7 @@ def admit(
         return ledger.reserve(project.id, estimate_nusd)
     if project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
-    if (lease := ledger.budget_lease(project)) is not None:
+    if ledger.leases is not None and (lease := ledger.budget_lease(project)) is not None:
         return _admit_in_fleet(ledger, project, lease, estimate_nusd)
     limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
     committed = spent + ledger.reserved(project.id)

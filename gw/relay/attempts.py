@@ -347,8 +347,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         replacement: BaseException | None = None
         if scope is None:
             in_flight.keeper.deadlines.pop(self, None)
-            ended = opened is None or in_flight.stopping
-            ended = ended and self.aborted and isinstance(error, ProviderError)
+            ended = self.aborted and (opened is None or in_flight.stopping) and isinstance(error, ProviderError)
         else:
             in_flight.scopes.discard(scope)
             remaining = _leave_scope(scope, error)

@@ -13,6 +13,7 @@ from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.compiled import mypyc_attr
+from gw.types.pending import Pending
 from gw.types.tts import VendorBilled
 from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
@@ -78,23 +79,27 @@ class Response(Generic[S, E]):
 
     async def receive(self) -> list[E]:
         """Return the next events. Raise ProviderError when the upstream fails after its first content."""
-        events = await self._next_events()
+        events, self._first_events = self._first_events, None
+        if events is None:
+            events = await self._next_events()
         if self._counter.add(events, self.call.provider.id):
             if self.spoken_share is not None and self.meter.record is None:
                 self.done = True
                 self.meter.ended_at = trio.current_time()
                 return events
-            await self._complete()
+            if (commit := self._complete()) is not None:
+                await commit
         return events
 
-    async def _complete(self) -> None:
-        """Make the record of a complete answer, before its last events are let out."""
+    def _complete(self) -> Pending:
+        """Make the record of a complete answer, before its last events are let out. Return the wait for its commit, if any."""
         self.done = True
         self.close(error=None, cancelled=False)
-        records = self.meter.accounting.records
-        if records.commits_first:
-            with trio.move_on_after(_COMMIT_WAIT_S):
-                await records.wait_committed(self.meter.id)
+        return self._wait_committed() if self.meter.accounting.records.commits_first else None
+
+    async def _wait_committed(self) -> None:
+        with trio.move_on_after(_COMMIT_WAIT_S):
+            await self.meter.accounting.records.wait_committed(self.meter.id)
 
     async def _next_events(self) -> list[E]:
         events = self._first_events

@@ -160,8 +160,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             if ended:
                 part.progress.learn(len(self._text.text), loud_end=part.ends_loud)
             events = self._adapted(part, events)
-            if ended:
-                await self._complete()
+            if ended and (commit := self._complete()) is not None:
+                await commit
             if events:
                 return events
 

@@ -182,9 +182,11 @@ class Journal:
         """Write a finished record; return its segment for `committed`, None if it could not be written."""
         if not self._append(self._record_line, record, record.timestamp):
             return None
-        self.current.live += 1
-        self._close_intents(record.id)
-        return self.current
+        current = self.current
+        current.live += 1
+        for segment in self._open.pop(record.id, ()):
+            self._release(segment)
+        return current
 
     @property
     def record_line(self) -> bytes:
@@ -252,18 +254,19 @@ class Journal:
 
     def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
         self._encode(value, line, 1)
-        length = len(line) + 1
-        try:
-            if self.current.size + length > self.current.room or self.bytes >= self._spill_bytes:
+        length, segment = len(line) + 1, self.current
+        if segment.size + length > segment.room or self.bytes >= self._spill_bytes:
+            try:
                 self._make_room(length)
-        except OSError as error:
-            self._failed(error)
-            return False
-        segment = self.current
+            except OSError as error:
+                self._failed(error)
+                return False
+            segment = self.current
         self._last_line = start = segment.size
         segment.size = end = start + length
-        segment.map[start : end - 1] = line
-        segment.map[end - 1] = _NEWLINE
+        last = end - 1
+        segment.map[start:last] = line
+        segment.map[last] = _NEWLINE
         self.bytes += length
         if timestamp < segment.oldest:
             segment.oldest = timestamp

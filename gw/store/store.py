@@ -118,7 +118,7 @@ class Store(Reader):
     def intent(self, intent: Intent) -> None:
         """Write an intent before an upstream call. Never raises: a fault makes `accepting` False, and the caller decides."""
         try:
-            self._journal.intent(intent if _is_encodable(intent.estimate) else _scrubbed(intent))
+            self._journal.intent(_scrubbed(intent) if intent.estimate.audio_seconds and not _is_encodable(intent.estimate) else intent)
         except ValueError:  # text or a number that no line can hold
             intent = _scrubbed(intent)
             self._journal.intent(intent)
@@ -129,7 +129,7 @@ class Store(Reader):
 
     def finish(self, record: RequestRecord) -> None:
         """Write a record, once per request, before its last byte. It then survives kill -9. Never raises or blocks."""
-        if not _is_encodable(record.usage):
+        if record.usage.audio_seconds and not _is_encodable(record.usage):
             record = _scrubbed(record)
         try:
             segment = self._journal.finish(record)

@@ -131,11 +131,11 @@ class Metrics:
         """Count one finished request."""
         series = self._series(record.modality, record.provider, record.model_id)
         series.provider.requests += 1
-        parts = record.parts
-        if not parts:
+        if len(record.attempts) > 1 and (parts := record.parts):
+            for part in parts:  # each vendor's own
+                self._series(record.modality, part.provider_id, part.model_id).add_cost(part.cost_nusd)
+        else:
             series.add_cost(record.cost_nusd)
-        for part in parts:  # each vendor's own
-            self._series(record.modality, part.provider_id, part.model_id).add_cost(part.cost_nusd)
         outcome = "refused" if record.refused else record.status
         series.outcomes[outcome] = series.outcomes.get(outcome, 0) + 1
         series.duration.observe_ms(record.total_latency_ms)

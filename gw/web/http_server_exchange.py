@@ -7,7 +7,7 @@ or less than its content-length, or stops in the middle, leaves the response inc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from email.utils import formatdate
 from typing import Any
 
@@ -16,6 +16,7 @@ import trio
 from gw.errors import ClientProtocolError, RequestError, TooLarge
 from gw.telemetry.clock import Clock
 from gw.types.asgi import Message, Scope
+from gw.types.pending import READY
 from gw.web.connection import Connection
 from gw.web.http_errors import REASONS, Refused, too_large
 from gw.web.http_server_head import Head
@@ -24,7 +25,7 @@ DRAIN_BYTES = 65_536
 """An unread remainder of a request body up to this size is dropped to keep the connection; a larger one closes it."""
 _PIECE_BYTES = 262_144  # most that is read of a body at once
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_STATUS_LINES = {status: b"HTTP/1.1 %d %b\r\n" % (status, reason) for status, reason in REASONS.items()}
+_STATUS_LINES = {status: b"HTTP/1.1 %d %b" % (status, reason) for status, reason in REASONS.items()}
 _HOST_FIELDS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
 
@@ -35,7 +36,7 @@ class BodyTooSlow(RequestError):
 
 
 class DateField:
-    """The `date` header line with its line end, formatted once a second."""
+    """The `date` header line, formatted once a second."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -46,7 +47,7 @@ class DateField:
         second = int(self._clock.now())
         if second != self._second:
             self._second = second
-            self._line = b"date: %b\r\n" % formatdate(second, usegmt=True).encode()
+            self._line = b"date: %b" % formatdate(second, usegmt=True).encode()
         return self._line
 
 
@@ -117,7 +118,7 @@ class ServerExchange:
             await connection.wait_changed()
         if self.complete or connection.left:
             return {"type": "http.disconnect"}
-        self._check_size(body.left or 0)
+        self._check_size(body.at_least)
         try:
             if self._continue:
                 await self._send_continue()
@@ -194,23 +195,35 @@ class ServerExchange:
 
     # ------------------------------------------------------------------ response
 
-    async def send(self, message: Message) -> None:
-        """Raises OSError when the client is gone or does not read in time, RuntimeError for messages out of order."""
+    def send(self, message: Message) -> Awaitable[None]:
+        """Send what needs no waiting at once, and return the remainder.
+
+        Raises OSError when the client is gone or does not read in time, RuntimeError for messages out of order.
+        """
         kind = message["type"]
         if kind == "http.response.body":
             more = bool(message.get("more_body", False))
             out = self._framed(message.get("body", b""), more)
             self.started = True
             if out and (unsent := self._connection.send_now(out)):
-                await self._connection.send(unsent)
+                return self._send_remainder(unsent, more)
             if not more:
-                self.complete = True
-                self._connection.on_left = None
-                self._connection.wake()
+                self._end()
         elif kind == "http.response.start" and self._start is None:
             self._start = message
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
+        return READY
+
+    async def _send_remainder(self, unsent: bytes, more: bool) -> None:
+        await self._connection.send(unsent)
+        if not more:
+            self._end()
+
+    def _end(self) -> None:
+        self.complete = True
+        self._connection.on_left = None
+        self._connection.wake()
 
     def _framed(self, data: bytes, more: bool) -> bytes:
         """Return the bytes of a body message, with the response head before the first."""
@@ -230,37 +243,26 @@ class ServerExchange:
 
     def _response_head(self) -> bytes:
         assert self._start is not None
-        status = self._start["status"]
-        headers = self._start.get("headers", ())
-        parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status, self._date.line()]
+        status, fields = self._start["status"], list(self._start.get("headers", ()))
+        lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status" % status, self._date.line()]
+        lines += [b": ".join(field) for field in fields if field[0] not in _HOST_FIELDS]
+        values = dict(fields)
         keep = self.head.keep and not self._connection.drain.leaving and self._body_is_cheap()
-        length: int | None = None
-        breaks = 3
-        for name, value in headers:
-            if name not in _HOST_FIELDS:
-                parts += (name, b": ", value, b"\r\n")
-                breaks += 1
-            elif name == b"content-length":
-                length = int(value)
-            elif name == b"connection":
-                keep = keep and value.lower() != b"close"
+        keep = keep and values.get(b"connection", b"").lower() != b"close"
         self._no_body = self.head.method == b"HEAD" or status in (204, 304)
-        if length is not None and status != 204:
-            parts.append(b"content-length: %d\r\n" % length)
-            breaks += 1
-            self._unsent = None if self._no_body else length
+        if (length := values.get(b"content-length")) is not None and status != 204:
+            lines.append(b"content-length: %d" % int(length))
+            self._unsent = None if self._no_body else int(length)
         elif not self._no_body:
             self._chunked = self.head.version == "1.1"
             if self._chunked:
-                parts.append(b"transfer-encoding: chunked\r\n")
-                breaks += 1
+                lines.append(b"transfer-encoding: chunked")
         if not keep:
-            parts.append(b"connection: close\r\n")
-            breaks += 1
+            lines.append(b"connection: close")
         self.keep = keep
-        parts.append(b"\r\n")
-        head = b"".join(parts)
-        if head.count(b"\n") != breaks or head.count(b"\r") != breaks or b"\0" in head:
+        lines.append(b"\r\n")
+        head = b"\r\n".join(lines)
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
             raise ValueError("a response header holds a line break")
         return head
 

@@ -42,10 +42,10 @@ from gw.wire.openai_chunks import (
     ChunkCall,
     ChunkChoice,
     ChunkMessage,
-    ChunkOfGroq,
     ChunkText,
     ChunkTokens,
     ChunkUsage,
+    ChunkWithAnyUsage,
 )
 from gw.wire.sse_event import SseEvent
 from gw.wire.stream_decoder import SseStreamDecoder
@@ -76,27 +76,42 @@ def parse_request(body: bytes) -> ChatRequest:
     raw_messages = fields.get("messages")
     if raw_messages is None:
         raise ClientProtocolError(what="'messages' is required", param="messages")
-    raw_model = fields.get("model")
     stream = _flag(fields.get("stream"), "stream")
     text = bytes(raw_messages)
     characters = len(text)
-    if not text.startswith(b"["):
-        raise ClientProtocolError(what="'messages' must be a list", param="messages")
-    if _EMPTY_LIST.match(text):
-        raise ClientProtocolError(what="'messages' must not be empty", param="messages")
+    if not text.startswith(b"[{"):  # else one look will do
+        _check_messages(text)
     # A quotation mark inside a JSON string is escaped, so these bytes are a complete string: a type, or the same as text.
     needs = _NEEDS_NOTHING
     if b'"image_url"' in text or b'"input_audio"' in text:
         needs, characters = _media(text)
-    for name in ("tools", "functions"):
-        if name in fields and fields[name] != _NULL and _value(_LIST, fields[name], name, "a list"):
-            needs |= {"tools"}
-            break
+    if "tools" in fields or "functions" in fields:
+        needs = _with_tools(needs, fields)
     return ChatRequest(
-        model="" if raw_model is None or raw_model == _NULL else _value(_TEXT, raw_model, "model", "a string"),
-        fields=fields, stream=stream, include_usage=stream and _wants_usage(fields.get("stream_options")), needs=needs,
+        model=_model(fields.get("model")), fields=fields, stream=stream,
+        include_usage=stream and _wants_usage(fields.get("stream_options")), needs=needs,
         input_characters=characters, max_output_tokens=_limit(fields),
     )
+
+
+def _model(raw: msgspec.Raw | None) -> str:
+    if raw is None or raw == _NULL:
+        return ""
+    return decode_client(_TEXT, raw, "'model' must be a string", "model")
+
+
+def _check_messages(text: bytes) -> None:
+    if not text.startswith(b"["):
+        raise ClientProtocolError(what="'messages' must be a list", param="messages")
+    if _EMPTY_LIST.match(text):
+        raise ClientProtocolError(what="'messages' must not be empty", param="messages")
+
+
+def _with_tools(needs: frozenset[llm.Ability], fields: Mapping[str, msgspec.Raw]) -> frozenset[llm.Ability]:
+    for name in ("tools", "functions"):
+        if name in fields and fields[name] != _NULL and _value(_LIST, fields[name], name, "a list"):
+            return needs | {"tools"}
+    return needs
 
 
 def _media(raw_messages: bytes) -> tuple[frozenset[llm.Ability], int]:
@@ -185,8 +200,9 @@ def caches_for_long(request: ChatRequest) -> bool:
 
 
 _CHUNK = msgspec.json.Decoder(Chunk)
+_CHUNK_WITH_ANY_USAGE = msgspec.json.Decoder(ChunkWithAnyUsage)
 _NO_TOKENS = ChunkTokens()
-_NO_GROQ = ChunkOfGroq()
+_NO_USAGE = ChunkUsage()
 
 
 _RAN_TOOLS = ("executed_tools",)
@@ -198,7 +214,7 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
 
     `tier`: `service_tier` of the answer, the tier that served it, whatever the request asked for.
     """
-    usage = convert_or_none(value, ChunkUsage)
+    usage = value if isinstance(value, ChunkUsage) else convert_or_none(value, ChunkUsage)
     if usage is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return None
     prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
@@ -212,6 +228,14 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )
     return plausible(counted)
+
+
+def _chunk_of(data: bytes) -> tuple[Chunk | ChunkWithAnyUsage, bytes]:
+    """Decode a chunk whose usage has another form, mended if necessary; return also the JSON it was decoded from. Raises BAD_JSON."""
+    try:
+        return _CHUNK_WITH_ANY_USAGE.decode(data), data
+    except BAD_JSON:
+        return decode_mended(_CHUNK_WITH_ANY_USAGE, data)
 
 
 def _output(usage: ChunkUsage, reasoning: int | None) -> tuple[int | None, int | None]:
@@ -271,18 +295,20 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         if data == _DONE:
             self._finish(events)
             return
+        chunk: Chunk | ChunkWithAnyUsage
         try:
             chunk = _CHUNK.decode(data)
         except BAD_JSON:
             try:
-                chunk, data = decode_mended(_CHUNK, data)
+                chunk, data = _chunk_of(data)
             except BAD_JSON:
                 raise self._malformed("a chunk is not the JSON expected") from None
-        usage, error = chunk.usage, chunk.error
+        usage: object = chunk.usage
+        error = chunk.error
         if chunk.service_tier is not None:
             self._tier = chunk.service_tier
         if chunk.x_groq is not None:
-            usage, error = usage or chunk.x_groq.usage, error or chunk.x_groq.error
+            usage, error = chunk.x_groq.usage if not usage or usage == _NO_USAGE else usage, error or chunk.x_groq.error
         if error is not None or event.event == "error":
             self._ended = True
             events.append(stream_error(data if error is None else error))
@@ -359,9 +385,16 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
 
 def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Completion:
     """Decode an unstreamed answer: its first choice; `raw` has all. Raises UpstreamProtocolError, ProviderFailed."""
-    answer, body = decode_answer(_CHUNK, body, provider)
-    groq = answer.x_groq or _NO_GROQ
-    error = answer.error or groq.error
+    answer: Chunk | ChunkWithAnyUsage
+    try:
+        answer = _CHUNK.decode(body)
+    except BAD_JSON:
+        mended = decode_answer(_CHUNK_WITH_ANY_USAGE, body, provider)
+        answer, body = mended
+    usage: object = answer.usage
+    error = answer.error
+    if (groq := answer.x_groq) is not None:
+        usage, error = groq.usage if not usage or usage == _NO_USAGE else usage, error or groq.error
     if error is not None:
         raise error_within(provider, error)
     if not answer.choices:
@@ -381,7 +414,7 @@ def decode_completion(body: bytes, provider: str, keep_raw: bool = True) -> Comp
     keep_raw = keep_raw and not isinstance(message.content, list)   # clients insist on a text
     return Completion(
         text=text, refusal=refusal, reasoning=reasoning or "", tool_calls=calls, finish_reason=choice.finish_reason,
-        usage=usage_of(answer.usage or groq.usage, answer.service_tier, addons), raw=body if keep_raw else None,
+        usage=usage_of(usage, answer.service_tier, addons), raw=body if keep_raw else None,
     )
 
 

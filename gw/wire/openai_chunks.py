@@ -60,16 +60,6 @@ class ChunkOfGroq(msgspec.Struct, gc=False):
     error: Any = None
 
 
-class Chunk(msgspec.Struct, gc=False):
-    """A chunk of a streamed answer, or an unstreamed one."""
-
-    choices: list[ChunkChoice] | None = None
-    usage: Any = None
-    x_groq: ChunkOfGroq | None = None
-    error: Any = None
-    service_tier: Any = None
-
-
 class ChunkTokens(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -87,3 +77,23 @@ class ChunkUsage(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     prompt_tokens_details: ChunkTokens | None = None
     completion_tokens_details: ChunkTokens | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """A chunk of a streamed answer, or an unstreamed one."""
+
+    choices: list[ChunkChoice] | None = None
+    usage: ChunkUsage | None = None
+    x_groq: ChunkOfGroq | None = None
+    error: Any = None
+    service_tier: Any = None
+
+
+class ChunkWithAnyUsage(msgspec.Struct, gc=False):
+    """A chunk whose usage has another form than OpenAI's, which is no reason to lose the answer."""
+
+    choices: list[ChunkChoice] | None = None
+    usage: Any = None
+    x_groq: ChunkOfGroq | None = None
+    error: Any = None
+    service_tier: Any = None
