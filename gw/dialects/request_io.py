@@ -78,16 +78,23 @@ def inflating(coding: bytes, receive: Receive, limit_bytes: int) -> Receive:
 async def read_body(receive: Receive) -> bytes:
     """Read the request body, without a byte order mark. Raises what the host raises, such as TooLarge; OSError when the client
     leaves before its end."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message["type"] == "http.disconnect" or message.get("more_body"):
+        body = await _remainder(message, receive)
+    return body[3:] if body.startswith(_BOM) else body
+
+
+async def _remainder(message: Message, receive: Receive) -> bytes:
+    """Read the rest of a body, of which `message` is the first; return all of it."""
     parts: list[bytes] = []
     while True:
-        message = await receive()
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left before its request was complete")
-        part: bytes = message.get("body", b"")
+        parts.append(message.get("body", b""))
         if not message.get("more_body"):
-            body = b"".join((*parts, part)) if parts else part
-            return body[3:] if body.startswith(_BOM) else body
-        parts.append(part)
+            return b"".join(parts)
+        message = await receive()
 
 
 async def send_response(send: Send, status: int, content_type: bytes, body: bytes, headers: Headers) -> None:

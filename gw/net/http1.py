@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
@@ -99,6 +99,7 @@ class Pool:
         self.reused = 0  # calls that began on a kept connection
         self._sites: dict[tuple[str, str, int, bool], _Site] = {}
         self._closed = False
+        self._now: Callable[[], float] = trio.current_time  # the run's own clock once it is known, which saves the look-up
 
     def open(
         self, provider: str, method: bytes, origin: Origin, path: bytes, headers: Headers | bytes,
@@ -158,7 +159,7 @@ class Pool:
         """
         if not site.idle:
             return None
-        now = trio.current_time()
+        now = self._now()
         while site.idle:
             transport, since = site.idle.pop()
             if now - since < IDLE_MAX_S and not transport.is_stale():
@@ -178,13 +179,14 @@ class Pool:
             detail = f"no connection within {CONNECT_S:g} s"
             raise ProviderUnreachable(provider=provider, detail=detail, cause="timeout")
         self.opened += 1
+        self._now = trio.lowlevel.current_clock().current_time
         return transport
 
     def _give_back(self, site: _Site, transport: Transport, keep: bool) -> None:
         if not keep or self._closed or len(site.idle) >= IDLE_MAX:
             transport.abort()
             return
-        now = trio.current_time()
+        now = self._now()
         site.idle.append((transport, now))
         if now - site.idle[0][1] > IDLE_MAX_S:
             site.idle.popleft()[0].abort()

@@ -25,7 +25,8 @@ class Bucket:
 
     def take(self, now: float) -> float:
         """Take a token and return 0.0; of an empty bucket, return the seconds until the next token."""
-        self._refill(now)
+        if now > self._at:
+            self._refill(now)
         if self._tokens >= 1 - _SLACK:
             self._tokens -= 1
             return 0.0
@@ -37,10 +38,10 @@ class Bucket:
 
     def left(self, now: float) -> tuple[int, float]:
         """Return the complete tokens left, and the seconds until the bucket is full again."""
-        self._refill(now)
+        if now > self._at:
+            self._refill(now)
         return max(0, int(self._tokens + _SLACK)), (self.per_minute - self._tokens) / self._per_second
 
     def _refill(self, now: float) -> None:
-        if now > self._at:
-            self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
-            self._at = now
+        self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
+        self._at = now

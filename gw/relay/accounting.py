@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import attrs
+import trio
 
 from gw.pricing.book import PriceBook
 from gw.relay.admission import Ledger
@@ -45,9 +47,14 @@ class Observer(Protocol):
     def observe(self, record: RequestRecord) -> None: ...
 
 
+def _monotonic() -> Callable[[], float]:
+    """Return what reads the clock of this Trio run, as `trio.current_time` does, which looks the clock up each time."""
+    return trio.lowlevel.current_clock().current_time
+
+
 @attrs.frozen(kw_only=True)
 class Accounting:
-    """The parts that number, price and record requests."""
+    """The parts that number, time, price and record requests. Belongs to the Trio run in which it is made."""
 
     clock: Clock
     book: PriceBook
@@ -56,4 +63,6 @@ class Accounting:
     observer: Observer
     captures: CaptureSink | None = None
     """None: nothing can be captured, since there is no secret to encrypt it with."""
+    monotonic: Callable[[], float] = attrs.field(factory=_monotonic)
+    """Returns monotonic seconds, on Trio's clock."""
     request_ids: RequestIds = attrs.field(default=attrs.Factory(lambda self: RequestIds(self.clock), takes_self=True))

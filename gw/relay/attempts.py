@@ -233,7 +233,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
 
     async def __aenter__(self) -> OpenAttempt[S, E]:
         request, meter, model = self._request, self._request.meter, self._model
-        now = trio.current_time() if meter.attempts else meter.started  # nothing was waited for before the first
+        now = meter.accounting.monotonic() if meter.attempts else meter.started  # nothing was waited for before the first
         self._attempt = attempt = meter.begin_attempt(model, now)
         attempt.hedges = self._hedges
         try:
@@ -260,7 +260,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 if self.aborted:
                     raise self._late()
                 self._set_deadline(math.inf)
-                request.note_speed(model, trio.current_time() - attempt.started)
+                request.note_speed(model, meter.accounting.monotonic() - attempt.started)
             except BaseException:
                 await upstream.__aexit__(*sys.exc_info())
                 raise
@@ -284,7 +284,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
     async def receive(self, receive: Callable[[], Awaitable[list[E]]], idle_s: float) -> list[E]:
         """Return the next events. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
         if self._scope is None:  # a third of a cancel scope's price, and an answer has many pieces
-            self._set_deadline(trio.current_time() + idle_s)
+            self._set_deadline(self._request.meter.accounting.monotonic() + idle_s)
             try:
                 events = await receive()
             except ProviderError:
@@ -358,7 +358,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             late = Overtaken() if self._overtaken else self._late()
             replacement = Stopping() if in_flight.stopping else late
         outcome = replacement or error
-        now = trio.current_time()
+        now = self._request.meter.accounting.monotonic()
         fault = outcome if isinstance(outcome, ProviderError) else None
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
         self._call.gate.leave(now, self._request.fault_of_vendor(fault), answered=answered)

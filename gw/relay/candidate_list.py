@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gw.registry.catalog import Catalog, Model
+from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.entities import Project
 
 
@@ -18,3 +18,10 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     models: tuple[Model, ...]
     voices: Mapping[str, str] = {}
     """Model id → voice that the caller names for this candidate."""
+    limited: Provider | None = None
+    """Provider of the only candidate, if it has a limit of calls at once."""
+
+    def __post_init__(self) -> None:
+        provider = self.catalog.providers.get(self.models[0].provider) if len(self.models) == 1 else None
+        is_limited = provider is not None and provider.max_concurrent is not None
+        msgspec.structs.force_setattr(self, "limited", provider if is_limited else None)

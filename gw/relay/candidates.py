@@ -204,6 +204,8 @@ class CandidatePlanner:
         project = candidates.project
         if project.max_concurrent is not None and self.accounting.ledger.is_full(project):
             return self._wait_in_project(candidates, caller)
+        if candidates.limited is None:
+            return None
         gate = self._only_gate(candidates)
         return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full() else None
 
@@ -224,8 +226,8 @@ class CandidatePlanner:
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
         """Return the gate of the only candidate, if its provider has a limit of calls at once."""
-        models, project = candidates.models, candidates.project
-        if len(models) != 1 or (provider := candidates.catalog.provider(models[0].provider)).max_concurrent is None:
+        models, project, provider = candidates.models, candidates.project, candidates.limited
+        if provider is None:
             return None
         owner = project.id if provider.id in project.provider_keys else ""
         return self._limits.gate(provider, models[0], trio.current_time(), owner=owner)

@@ -188,7 +188,7 @@ class Gate:
         if self._closed_until > now:
             wait, detail = self._closed_until - now, "its Retry-After has not passed"
             raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
-        if self.is_full():
+        if provider.max_concurrent is not None and self.is_full():
             raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
         if not self.breaker.allow(now):
             raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker of the model open")
@@ -214,10 +214,13 @@ class Gate:
             self.shared.hand_over()
         if isinstance(error, RateLimitError) and error.retry_after_s and self.close_for(error.retry_after_s, now):
             self.shared.announce(self._key, error.retry_after_s)
-        if (error is None and not answered) or isinstance(error, _SAYS_NOTHING_OF_HEALTH):
+        if answered and error is None:
+            own.success()
+            shared.success()
+        elif error is None or isinstance(error, _SAYS_NOTHING_OF_HEALTH):
             own.abandoned()
             shared.abandoned()
-        elif error is None or _is_alive(error):
+        elif _is_alive(error):
             own.success()
             shared.success()
         elif _closes_provider(error):

@@ -56,7 +56,8 @@ def price_of(book: PriceBook, model: Model, provider: Provider, day: int, *, liv
 
 
 def cost_of(book: PriceBook, usage: Usage, model: Model, provider: Provider, day: int, *, live: bool = False) -> Cost:
-    usage = usage.in_region(provider.region) if provider.region else usage
+    if provider.region:
+        usage = usage.in_region(provider.region)
     return book.cost(usage, price_of(book, model, provider, day, live=live), local=provider.location == "local")
 
 
@@ -109,7 +110,7 @@ class Meter:
         """Session and turn, as far as they are known; the record takes the values they have at its end."""
         self.timestamp = accounting.clock.now()
         self.day = utc_day(self.timestamp)
-        self.started = trio.current_time()
+        self.started = accounting.monotonic()
         self.attempts: list[Attempt] = []
         self.reservation: Reservation | None = None
         self.estimate = Usage(source="estimated")
@@ -176,7 +177,7 @@ class Meter:
         attempt.called = True
         attempt.estimate = self.estimate.times(attempt.channels)
         if self.first_call_at is None:
-            self.first_call_at = trio.current_time()
+            self.first_call_at = self.accounting.monotonic()
         if self.notes_input:
             self._write_intent(attempt, model, _NOTHING, 0, 0)
             return
@@ -215,7 +216,7 @@ class Meter:
     def answered_by(self, attempt: Attempt) -> None:
         """Note that the attempt's content goes to the caller from now on."""
         self.answering = attempt
-        attempt.ready_at = self.last_event_at = now = trio.current_time()
+        attempt.ready_at = self.last_event_at = now = self.accounting.monotonic()
         if self.content_at is None:
             self.content_at = now
 
@@ -259,7 +260,7 @@ class Meter:
 
         The cost is the sum of what was billed to the attempts; `cost` is that of a request without any.
         """
-        now = trio.current_time() if self.ended_at is None else self.ended_at
+        now = self.accounting.monotonic() if self.ended_at is None else self.ended_at
         caller, place, attempts = self.caller, self.place, self.attempts
         last = self.answering or (attempts[-1] if attempts else None)
         model, is_only = last.model if last else None, len(attempts) == 1

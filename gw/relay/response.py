@@ -109,7 +109,7 @@ class Response(Generic[S, E]):
             self._waiting = True
             events = await self._scope.receive(self._receive, self._allowed_silence_s())
             self._waiting = False
-            self.meter.last_event_at = trio.current_time()
+            self.meter.last_event_at = self.meter.accounting.monotonic()
         return events
 
     def _allowed_silence_s(self) -> float:

@@ -42,10 +42,12 @@ class BucketCounts:
         self.counts = [0] * (len(bounds_s) + 1)
         self.sum_s = 0.0
 
-    def observe_ms(self, value_ms: float) -> None:
-        seconds = value_ms / 1_000
-        self.counts[bisect_left(self.bounds_s, seconds)] += 1
-        self.sum_s += seconds
+    def observe_ms(self, value_ms: float | None) -> None:
+        """Count a duration; None is left out."""
+        if value_ms is not None:
+            seconds = value_ms / 1_000
+            self.counts[bisect_left(self.bounds_s, seconds)] += 1
+            self.sum_s += seconds
 
     def cumulative(self) -> list[tuple[str, float]]:
         """Return `(le, count)` pairs up to and including `+Inf`."""
@@ -139,10 +141,8 @@ class Metrics:
         outcome = "refused" if record.refused else record.status
         series.outcomes[outcome] = series.outcomes.get(outcome, 0) + 1
         series.duration.observe_ms(record.total_latency_ms)
-        if record.ttfb_ms is not None:
-            series.ttfb.observe_ms(record.ttfb_ms)
-        if record.gateway_ms is not None:
-            series.overhead.observe_ms(record.gateway_ms)
+        series.ttfb.observe_ms(record.ttfb_ms)
+        series.overhead.observe_ms(record.gateway_ms)
         if BASE_RATE in record.pricing_source:
             series.base_rate += 1
         if record.error_code == BudgetExceededError.code:

@@ -186,11 +186,12 @@ def _idle() -> bool:
 class _RequestLoop:
     """The requests of one connection. `cancel_scope` is its only one: idleness, a drain and a client that leaves cancel it."""
 
-    __slots__ = ("_connection", "_first", "_hosted", "_repeated", "_server", "cancel_scope", "clean")
+    __slots__ = ("_connection", "_first", "_hosted", "_now", "_repeated", "_server", "cancel_scope", "clean")
 
     def __init__(self, server: HttpServer, connection: Connection) -> None:
         self._server = server
         self._connection = connection
+        self._now = trio.lowlevel.current_clock().current_time  # as trio.current_time, which looks the clock up each time
         self._first = True
         self._repeated: Repeated | None = None
         self._hosted: HostedApp
@@ -264,7 +265,7 @@ class _RequestLoop:
         if self._first:
             await self._first_byte()
             return
-        drain.idle[cancel_scope] = trio.current_time() + self._server.limits.idle_s
+        drain.idle[cancel_scope] = self._now() + self._server.limits.idle_s
         try:
             while not connection.buffer and not connection.left:
                 await connection.wait()
