@@ -73,7 +73,7 @@ _VENDORS_ID = b"request-id"
 def _ids(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     """Return the ids of the request: the vendor's own under the name that its clients send back, and `x-request-id` for ours."""
     id_ = answer.vendor_request_id
-    if not id_ or _VENDORS_ID not in exchange.dialect.id_headers:
+    if _VENDORS_ID not in exchange.dialect.id_headers:
         return exchange.id_headers
     exchange.gateway.relay.speech_ids.add(id_, exchange.caller.project)
     return [(name, id_.encode() if name == _VENDORS_ID else value) for name, value in exchange.id_headers]
@@ -93,7 +93,7 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
     own_ms = ((meter.first_call_at or started) - started) * 1000
     wait_ms = ((meter.content_at or started) - started) * 1000 - own_ms
     headers = [
-        *_ids(exchange, answer),
+        *(_ids(exchange, answer) if answer.vendor_request_id else exchange.id_headers),
         (b"x-gw-model", _header_text(answer.call.model.id)),
         (b"x-gw-attempts", b"%d" % len(meter.attempts)),
         (b"server-timing", b"gw;dur=%.3f, upstream;dur=%.3f" % (own_ms, wait_ms)),
@@ -107,7 +107,7 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))
     if (figure := answer.vendor_figure) is not None:
         headers.append((b"x-gw-vendor-units", b"%.15g %s" % (figure.amount, figure.unit.encode())))
-    bucket = answer.call.gate.bucket
+    bucket = answer.call.gate.shared.bucket
     if bucket is not None:
         remaining, reset_s = bucket.left(meter.last_event_at or meter.started)
         headers += [

@@ -272,20 +272,22 @@ class ClientExchange:
 
     async def _request(self, transport: Transport) -> HttpResponse:
         self._transport = transport
-        response = HttpResponse(self._provider, transport)
+        response: HttpResponse | None = None
         try:
             if self._aborted:  # and connected in the same moment
                 raise ProviderUnreachable(provider=self._provider, detail="given up", cause="timeout")
             self.began = True
             if (sending := self._send(transport)) is not None:
                 self._sent = await sending
+            response = HttpResponse(self._provider, transport)  # only now: the upstream works meanwhile
             if not self._sent:
                 # An upstream may answer and hang up before it has read a large body: look for that answer first.
                 response.lose()
             await response.await_head()
         except BaseException:
             self._transport = None
-            response.release()
+            if response is not None:
+                response.release()
             transport.abort()
             raise
         self._response = response

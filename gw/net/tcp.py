@@ -132,11 +132,12 @@ def unreachable(provider: str, error: BaseException) -> ProviderError:
 class TcpStream(Transport):
     """A connected, non-blocking stdlib socket."""
 
-    __slots__ = ("_busy_bytes", "_more", "_reading", "_sock")
+    __slots__ = ("_busy_bytes", "_more", "_poll", "_reading", "_sock")
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._reading: poller.Reading | None = None
+        self._poll: select.poll | None = None  # for `is_stale`: kept, since making one costs as much as using it
         self._busy_bytes = 0
         self._more = False  # the last read filled its buffer
 
@@ -228,9 +229,10 @@ class TcpStream(Transport):
     def is_stale(self) -> bool:
         if self._sock.fileno() < 0:
             return True
-        poll = select.poll()  # half the price of a peek, whose usual answer is an exception
-        poll.register(self._sock, select.POLLIN)
-        return bool(poll.poll(0))
+        if self._poll is None:
+            self._poll = select.poll()  # half the price of a peek, whose usual answer is an exception
+            self._poll.register(self._sock, select.POLLIN)
+        return bool(self._poll.poll(0))
 
     def reset(self) -> None:
         if self._sock.fileno() >= 0:

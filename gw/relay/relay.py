@@ -38,7 +38,7 @@ from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S
-from gw.relay.candidate_voice import note_voice, voice_for
+from gw.relay.candidate_voice import voice_for
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
 from gw.relay.dial_order import served_s
@@ -185,11 +185,12 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
     """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    __slots__ = ("_connection", "_goes_on", "_paces")
+    __slots__ = ("_connection", "_goes_on", "_paces", "_voices")
 
     def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
         super().__init__(relay.planner, relay.in_flight, relay.turns, request, caller, spec)
         self._paces = relay.paces
+        self._voices: dict[str, str] = {}  # by model id
         self._goes_on = False  # some of the speech was sent before
         self._connection: ConnectionAhead | None = None
 
@@ -204,11 +205,21 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         self._turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[SpeakStream]:
-        return note_voice(super().prepare(model, now), self.candidates, self._request)
+        call = super().prepare(model, now)
+        voice = self._voice_for(model)
+        call.voice = None if voice == self._request.voice else voice
+        return call
+
+    def _voice_for(self, model: Model) -> str:
+        """Return the voice of a candidate. Raise what `voice_for` raises."""
+        voice = self._voices.get(model.id)
+        if voice is None:
+            voice = self._voices[model.id] = voice_for(self.candidates, self._request, model)
+        return voice
 
     def call_for(self, spec: ProviderSpec, account: Account, model: Model) -> OpenCall[SpeakStream]:
         call, request, provider = offered(spec.speak, account), self._request, account.provider_id
-        voice = voice_for(self.candidates, request, model)
+        voice = self._voice_for(model)
         fmt = provider_format(request.format, spec, provider, request.dialect)
         same = voice == request.voice and fmt is request.format
         custom = request.custom_voice and voice == request.voice
@@ -229,7 +240,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
     # ------------------------------------------------------------------ for its response: who goes on
 
     def pace_of(self, model: Model) -> VoicePace:
-        return self._paces.of(model.id, voice_for(self.candidates, self._request, model), self._request.speed)
+        return self._paces.of(model.id, self._voice_for(model), self._request.speed)
 
     def has_others(self) -> bool:
         return self.order.has_new

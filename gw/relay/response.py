@@ -14,7 +14,6 @@ from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending
-from gw.types.tts import VendorBilled
 from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
 S = TypeVar("S", bound="ProviderStream")
@@ -59,9 +58,6 @@ class Response(Generic[S, E]):
         """The vendor's own figure of what it bills, if that comes before its first content."""
         self.vendor_request_id = ""
         """The vendor's own id of the request, where its clients send it back to name this speech."""
-        for event in opened.events:
-            if isinstance(event, VendorBilled):
-                self.vendor_figure, self.vendor_request_id = event.figure, event.request_id
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""

@@ -35,7 +35,7 @@ from gw.relay.voice_pace import VoicePace
 from gw.relay.waste import Playback, played_part, waste_of
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, VendorBilled, WordTiming
 from gw.types.usage import Cost, Usage, total_usage
 from gw.wire import wav
 from gw.wire.containers import frames
@@ -139,6 +139,9 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self._format_sent = opened.stream.format
         self._playback = Playback()
         super().__init__(meter, opened, self._part.counter, catalog, idle_s=idle_s)
+        for event in opened.events:
+            if isinstance(event, VendorBilled):
+                self.vendor_figure, self.vendor_request_id = event.figure, event.request_id
 
     async def receive(self) -> list[SpeakEvent]:
         """Return the next events. Raise GwError when a provider has failed and no other can go on."""

@@ -32,10 +32,17 @@ _ENOUGH = 3  # texts after which it is known how much the pace varies
 _MARKUP = re.compile(r"<[^<>]*>")
 _WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 """Scripts that are written without spaces between words, and Korean syllables."""
+_ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())
+_ASCII_SILENT = bytes(code for code in range(128) if not chr(code).isspace() and not chr(code).isalnum())
 
 
 def letters_of(text: str) -> int:
     """Return the letters of a text, as this module counts them."""
+    if text.isascii():  # twenty times as fast
+        spoken_bytes = _MARKUP.sub(" ", text).encode().translate(None, _ASCII_SILENT)
+        characters = spoken_bytes.translate(None, _ASCII_SPACE)
+        digits = len(characters) - len(characters.translate(None, b"0123456789"))
+        return len(characters) + 3 * digits + max(0, len(spoken_bytes.decode().split()) - 1)
     words = 0
     letters = 0
     for word in _MARKUP.sub(" ", text).split():
@@ -47,6 +54,8 @@ def letters_of(text: str) -> int:
 
 def words_of(text: str) -> int:
     """Return the words that a voice has to speak; without spaces each ideograph or syllable counts as one."""
+    if text.isascii():
+        return len(_MARKUP.sub(" ", text).encode().translate(None, _ASCII_SILENT).decode().split())
     count = 0
     for word in _MARKUP.sub(" ", text).split():
         if any(map(str.isalnum, word)):

@@ -219,11 +219,12 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
         return None
     prompt, completion = usage.prompt_tokens_details or _NO_TOKENS, usage.completion_tokens_details or _NO_TOKENS
     cached = prompt.cached_tokens or usage.prompt_cache_hit_tokens or usage.cached_tokens
+    written, heard, spoken = prompt.cache_write_tokens, prompt.audio_tokens, completion.audio_tokens
     output, reasoning = _output(usage, completion.reasoning_tokens)
     counted = Usage(
-        input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(cached),
-        cache_write_tokens=tokens(prompt.cache_write_tokens), output_tokens=tokens(output),
-        input_audio_tokens=tokens(prompt.audio_tokens), output_audio_tokens=tokens(completion.audio_tokens), source="vendor",
+        input_tokens=tokens(usage.prompt_tokens), cached_input_tokens=tokens(cached) if cached else 0,
+        cache_write_tokens=tokens(written) if written else 0, output_tokens=tokens(output),
+        input_audio_tokens=tokens(heard) if heard else 0, output_audio_tokens=tokens(spoken) if spoken else 0, source="vendor",
         reasoning_tokens=part_of(reasoning, output),
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
     )

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from gw.relay.speech_progress import SpeechProgress, SpokenText
@@ -32,6 +34,15 @@ TEXT = "The quick brown fox jumps over the lazy dog."
 )
 def test_letters_and_words(text, letters, words):
     assert (letters_of(text), words_of(text)) == (letters, words)
+
+
+def test_ascii_text_counts_like_any_other():
+    random = Random(1)
+    for _ in range(300):
+        text = "".join(random.choices("ab 12,.<>\x1c\t\n\0-'", k=random.randrange(30)))
+        letters, words = letters_of(text), words_of(text)
+        assert letters_of(f"{text} é") == letters + 1 + bool(words), text
+        assert words_of(f"{text} é") == words + 1, text
 
 
 def taught(per_s, *, times=5, jitter=0.0, loud_end=False):
