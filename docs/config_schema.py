@@ -105,7 +105,7 @@ def _providers() -> Json:
 
 def _models() -> Json:
     named = {"type": ["object", "null"], "propertyNames": _MODEL_ID, "additionalProperties": _object(parse.MODEL)}
-    models = {"anyOf": [{"type": "array", "items": _MODEL_ID}, named]}
+    models = {"anyOf": [{"const": "any"}, {"type": "array", "items": _MODEL_ID}, named]}
     properties = dict.fromkeys(MODALITIES, models)
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 

@@ -139,6 +139,21 @@ def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
     return (*serve, *others)
 
 
+def _model_labels(catalog: Catalog, book: PriceBook) -> list[str]:
+    """Return the ids that metrics may have as labels: the listed models, and for each wildcard the names that have a price.
+
+    Names that callers make up count together as `other`.
+    """
+    listed = [model.id for model in catalog.models.values() if not model.is_wildcard]
+    priced = [
+        f"{provider_id}/{name}"
+        for wildcards in catalog.wildcards.values()
+        for provider_id in wildcards
+        for name in book.names(catalog.provider(provider_id).type)
+    ]
+    return list(dict.fromkeys((*listed, *priced)))
+
+
 def _rates(settings: Settings) -> list[RateRow]:
     """Read the price tables, the installation's own included. Raise ConfigError naming the file."""
     folder = own_folder(settings.cost_tracking.db_path)
@@ -176,7 +191,7 @@ async def open_gateway(
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
             limits.keep(catalog.providers, catalog.models)
-            metrics.know(models=[m.id for m in catalog.models.values()], providers=list(catalog.providers))
+            metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
 
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         await registrar.load(decrypt=not read_only)

@@ -85,11 +85,12 @@ test("csv quotes separators and defuses formulas", () => {
 });
 
 test.each([
-  [{ free: true, modality: "llm", rates: {} }, "free"],
-  [{ free: false, modality: "stt", rates: { audio_seconds: 71.6667 } }, "$0.0043/min"],
-  [{ free: false, modality: "llm", rates: { input_tokens: 2.5, output_tokens: 10, audio_seconds: 1 } }, "$2.50/M in · $10.00/M out"],
-  [{ free: false, modality: "tts", rates: { characters: 30 } }, "$30.00/M chars"],
-  [{ free: false, modality: "tts", rates: {} }, "unknown"],
+  [{ free: true, wildcard: false, modality: "llm", rates: {} }, "free"],
+  [{ free: false, wildcard: false, modality: "stt", rates: { audio_seconds: 71.6667 } }, "$0.0043/min"],
+  [{ free: false, wildcard: false, modality: "llm", rates: { input_tokens: 2.5, output_tokens: 10, audio_seconds: 1 } }, "$2.50/M in · $10.00/M out"],
+  [{ free: false, wildcard: false, modality: "tts", rates: { characters: 30 } }, "$30.00/M chars"],
+  [{ free: false, wildcard: false, modality: "tts", rates: {} }, "unknown"],
+  [{ free: false, wildcard: true, modality: "tts", rates: {} }, "by name"],
 ] as const)("rates of %o are %s", (row, text) => expect(rates(row)).toBe(text));
 
 describe("curl commands", () => {

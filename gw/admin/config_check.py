@@ -162,13 +162,16 @@ def _embeddings(catalog: Catalog) -> Iterator[Finding]:
 def _prices(catalog: Catalog, settings: Settings) -> Iterator[Finding]:
     """Find models without a price (their requests are counted, but not their cost) and tables that are old."""
     try:
-        unpriced = unpriced_of(prices_of(catalog, settings))
+        prices = prices_of(catalog, settings)
+        unpriced = unpriced_of(prices)
         old = old_tables(settings, {provider.type for provider in catalog.providers.values()})
     except ValueError as error:
         yield Finding("prices", "failed", f"{own_folder(settings.cost_tracking.db_path)}: {error}")
         return
     yield from (Finding("price tables", "warning", sentence) for sentence in old)
-    known = f"known for {len(catalog.models) - len(unpriced)} of {_count(len(catalog.models), 'model')}"
+    known = f"known for {len(prices) - len(unpriced)} of {_count(len(prices), 'model')}"
+    if any(catalog.wildcards.values()):
+        known += "; models of wildcards are priced by their names"
     if not unpriced:
         yield Finding("prices", "ok", known)
         return

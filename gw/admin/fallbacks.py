@@ -57,7 +57,7 @@ def checked_chain(catalog: Catalog, modality: Modality, models: Iterable[str], p
     chain = tuple(models)
     known = catalog.by_modality[modality]
     for model in chain:
-        if model not in known:
+        if catalog.find(model, modality) is None:
             what = f"unknown {modality} model {model!r}; known models: {', '.join(known) or 'none'}"
             raise RequestError(what=what, param=param)
     if len(set(chain)) != len(chain):

@@ -217,15 +217,16 @@ def models(
 ) -> ModelList:
     """List all models, or those of the project's default stack. `created_at`: Unix seconds shown as their creation.
 
-    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts. `limit`, `after_id` and
-    `before_id` choose a page of `data`, as in Anthropic's API (anthropic 2.12.0, `model_list_params.py`): the first entries after
-    an id, or the last ones before it. An unknown id is before all and after all. Raises RequestError.
+    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts. Wildcards are in the map only, since
+    nobody can request `<provider>/*`. `limit`, `after_id` and `before_id` choose a page of `data`, as in Anthropic's API (anthropic
+    2.12.0, `model_list_params.py`): the first entries after an id, or the last ones before it. An unknown id is before all and
+    after all. Raises RequestError.
     """
     if modality is not None:
         one_of("modality", modality, MODALITIES)
     only = project_filter(catalog, project)
     by_id = _by_id(model for model in models_of(catalog, only) if modality in (None, model.modality))
-    ids = list(by_id)
+    ids = [model_id for model_id, entries in by_id.items() if not entries[0].is_wildcard]
     if after_id in by_id:
         ids = ids[ids.index(after_id) + 1 :]
     if before_id in by_id:
@@ -257,6 +258,7 @@ def models_bare(catalog: Catalog, *, project: str | None = None) -> list[ElevenL
             token_cost_factor=1.0,
         )
         for model_id, entries in by_id.items()
+        if not entries[0].is_wildcard
     ]
 
 
@@ -332,7 +334,7 @@ def _speech_models(by_id: dict[str, list[Model]], modality: Modality) -> list[Sp
         )
         for entries in by_id.values()
         for entry in entries
-        if entry.modality == modality
+        if entry.modality == modality and not entry.is_wildcard
     ]
 
 

@@ -136,9 +136,12 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
         name=checked_model_name(request.model_name),
         **_with_price(checked(request, _CHECKS)),
     )
+    _check_wildcard(model)
     async with registrar.change(by) as draft:
         provider = registrar.catalog.provider(model.provider)
         offered = PROVIDER_TYPES[provider.type].modalities
+        if model.is_wildcard and not PROVIDER_TYPES[provider.type].own_models:
+            raise RequestError(what=f"the type {provider.type!r} has no models but those listed", param="model_name")
         if model.modality not in offered:
             what = f"the type {provider.type!r} offers {', '.join(offered)}, not {model.modality}"
             raise RequestError(what=what, param="modality")
@@ -149,12 +152,23 @@ async def create(registrar: Registrar, body: Mapping[str, object], by: Actor) ->
     return ModelCreated(model_id=model.id, source="db", created=True)
 
 
+def _check_wildcard(model: Model) -> None:
+    """Raise RequestError for a setting of one model in an entry that stands for any name of the provider."""
+    if not model.is_wildcard:
+        return
+    for param, value in (("price", model.prices), ("display_name", model.display_name)):
+        if value:
+            what = f"{model.id!r} stands for any name of the provider, so it takes no {param}; create a model to set one"
+            raise RequestError(what=what, param=param)
+
+
 async def update(registrar: Registrar, model_id: str, body: Mapping[str, object], by: Actor) -> ModelUpdated:
     """Change the entries of every modality of the id. Raises RequestError, ReadOnlyError, UnknownModelError."""
     changed = checked(read(body, UpdateModel), _CHECKS)
     async with registrar.change(by) as draft:
         for before in _editable(registrar, model_id):
             after = msgspec.structs.replace(before, **_with_price({**changed}, before.prices))
+            _check_wildcard(after)
             if changes := differences(_audited(before), _audited(after)):
                 draft.put(after, "update", changes)
     return ModelUpdated(model_id=model_id, updated=True)

@@ -74,7 +74,7 @@ class ProvidersPage(Schema):
 
 class ModelRow(Schema):
     """`rates`: USD per million of each billed unit; empty without a known price. `free`: runs on this machine. `own_prices`:
-    those set for this model, which override the tables, in words."""
+    those set for this model, which override the tables, in words. `wildcard`: stands for any name of the provider."""
 
     model_id: str
     modality: Modality
@@ -87,6 +87,7 @@ class ModelRow(Schema):
     source: Source
     origin: EntryOrigin
     configured: bool
+    wildcard: bool
     free: bool
     rates: dict[str, Usd]
     price_source: str
@@ -197,7 +198,7 @@ def models(registrar: Registrar, book: PriceBook, now: float) -> ModelsPage:
 def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, day: int) -> ModelRow:
     provider = catalog.providers.get(entry.provider)
     price = entry.price(day)
-    if price is None and provider is not None:
+    if price is None and provider is not None and not entry.is_wildcard:
         price = book.any_price(provider.type, entry.name, at_day=day)
     return from_attributes(
         ModelRow,
@@ -206,6 +207,7 @@ def _model(catalog: Catalog, entry: Model, origins: Origins, book: PriceBook, da
         model=entry.name,
         origin=origins.of(entry.source, "models", entry.modality, entry.id),
         configured=provider is not None and provider.configured,
+        wildcard=entry.is_wildcard,
         free=price is None and provider is not None and provider.location == "local",
         rates=_rates(price) if price else {},
         price_source=price.source if price else "",

@@ -35,10 +35,12 @@ def unpriced_of(prices: Iterable[Mapping[str, str]]) -> list[str]:
 
 
 def prices_of(catalog: Catalog, settings: Settings) -> list[dict[str, str]]:
-    """Return the price of every configured model. `result`: ok, free or unpriced; `similar`: a name that has one."""
+    """Return the price of every listed model. `result`: ok, free or unpriced; `similar`: a name that has one."""
     book, today = load_book(own_folder(settings.cost_tracking.db_path)), utc_day(SystemClock().now())
     rows = []
     for model in catalog.models.values():
+        if model.is_wildcard:
+            continue   # priced by the name of each request
         provider = catalog.provider(model.provider)
         price = model.price(today) or book.any_price(provider.type, model.name, at_day=today)
         if price is not None:

@@ -17,7 +17,7 @@ from gw.errors import Problem
 from gw.types.address import is_loopback
 from gw.types.bank_address import BankAddress
 from gw.types.entities import DEFAULT_PROJECT, Model
-from gw.types.ids import MODALITIES, Modality
+from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
@@ -26,12 +26,37 @@ _FLEET_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 Chains = Mapping[Modality, tuple[str, ...]]
 
 
+class KnownModels(Collection[str]):
+    """Ids of one modality that a chain or stack may name: the listed ones, and any name of a provider with a wildcard."""
+
+    def __init__(self, settings: Settings, modality: Modality) -> None:
+        models = [model for model in settings.models.values() if model.modality == modality]
+        self._listed = [model.id for model in models if not model.is_wildcard]
+        self._any_of = {model.provider for model in models if model.is_wildcard}
+        self._providers = {
+            id_ for id_, provider in settings.providers.items()
+            if (kind := PROVIDER_TYPES.get(provider.type)) and kind.own_models and modality in kind.modalities
+        }
+
+    def __contains__(self, name: object) -> bool:
+        if name in self._listed or not isinstance(name, str):
+            return name in self._listed
+        provider, bare = split_model_id(name)
+        covered = provider in self._any_of or (ANY_NAME in self._any_of and provider in self._providers)
+        return covered and bool(bare) and ANY_NAME not in bare
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._listed)
+
+    def __len__(self) -> int:
+        return len(self._listed)
+
+
 class CrossChecks:
     def __init__(self, document: Document, settings: Settings) -> None:
         self._document = document
         self._settings = settings
-        models = settings.models.values()
-        self._known = {m: {model.id for model in models if model.modality == m} for m in MODALITIES}
+        self._known = {modality: KnownModels(settings, modality) for modality in MODALITIES}
 
     def run(self) -> None:
         """Report every reference to a missing name and every broken rule."""
@@ -65,6 +90,8 @@ class CrossChecks:
         document, settings = self._document, self._settings
         providers: Mapping[str, object] = self._written("providers") or settings.providers
         for model in settings.models.values():
+            if model.provider == ANY_NAME:
+                continue
             path = self._model_path(model)
             if model.provider not in providers:
                 own = (*path, "provider")
@@ -77,6 +104,9 @@ class CrossChecks:
             if provider is None or provider.type not in PROVIDER_TYPES:
                 continue
             offered = PROVIDER_TYPES[provider.type].modalities
+            if model.is_wildcard and not PROVIDER_TYPES[provider.type].own_models:
+                what = f"the type {provider.type!r} has no models but those listed, so {model.id!r} stands for nothing"
+                document.problem(path, what, key=True)
             if model.modality not in offered:
                 kind = provider.type
                 what = f"model {model.id!r} is listed under {model.modality}, which the type {kind!r} does not offer"

@@ -20,11 +20,14 @@ from gw.config.node import Node, Setting, read, record, suggestion
 from gw.config.settings import Auth, AuthKey, CostTracking, ProviderOptions, RateLimit, Serve, Settings
 from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
-from gw.types.ids import MODALITIES, Modality, split_model_id
+from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
 REQUIRED = ("providers", "models")
+_ANY_MODEL = "any"
+"""In place of the models of a modality: any name of every provider that offers it."""
+_OF_WILDCARDS = ("default_language", "default_voice")
 
 _COMPUTED = ("id", "location", "source", "key_error", "options", "requests_per_minute", "max_concurrent", "public_only")
 PROVIDER = settings_of(Provider, without=_COMPUTED, base_url=fields.http_url, api_key=fields.provider_key)
@@ -81,6 +84,9 @@ def _models(node: Node) -> dict[str, Model]:
             hint = suggestion(modality, MODALITIES, listed="modalities")
             section.problem(f"unknown key {section.name!r}", hint, key=True)
             continue
+        if section.value == _ANY_MODEL:
+            result[f"{modality}:{_ANY_MODEL}"] = Model(id=_ANY_MODEL, modality=modality, provider=ANY_NAME, name=ANY_NAME)
+            continue
         for model_id, child in _model_entries(section):
             model = _model(model_id, modality, child)
             key = f"{modality}:{model_id}"
@@ -107,6 +113,10 @@ def _model(model_id: str, modality: Modality, node: Node) -> Model | None:
     values = record(node, MODEL)
     if not provider or not name or any(c.isspace() for c in model_id) or len(model_id) > 200:
         node.problem(f"{model_id[:80]!r} is not a model id", "a model id is <provider>/<model>", key=True)
+        return None
+    if name == ANY_NAME and (more := sorted(values.keys() - _OF_WILDCARDS)):
+        what = f"{model_id!r} stands for any name of the provider, so it takes no {', '.join(more)}"
+        node.problem(what, f"it takes {' and '.join(_OF_WILDCARDS)}; list a model to set more for it", key=True)
         return None
     return Model(id=model_id, modality=modality, **{"provider": provider, "name": name} | values)
 

@@ -90,11 +90,14 @@ class PriceBook:
         """Return whether the table knows the model, whenever its price holds."""
         return any(self._history((key, model_name)) for key in (provider_type, _key(provider_type, live=True)))
 
+    def names(self, provider_type: str) -> list[str]:
+        """Return the names of a type's models that the table has, in alphabetical order."""
+        keys = {provider_type, _key(provider_type, live=True)}
+        return sorted({model for key, model in self._rates if key in keys})
+
     def similar(self, provider_type: str, model_name: str) -> str:
         """Return the name with a price that is most like this one, which has none; "" if none is."""
-        keys = {provider_type, _key(provider_type, live=True)}
-        names = sorted({model for key, model in self._rates if key in keys})
-        return next(iter(get_close_matches(model_name, names, n=1, cutoff=0.75)), "")
+        return next(iter(get_close_matches(model_name, self.names(provider_type), n=1, cutoff=0.75)), "")
 
     def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
         history = self._history((provider_type, model_name))

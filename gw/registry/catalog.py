@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import attrs
+import msgspec
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
 from gw.types.entities import Model as Model
 from gw.types.entities import Project, StoredKey
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
-from gw.types.ids import MODALITIES, Modality, split_model_id
+from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 
 _UNNAMED = frozenset({"", "default"})
@@ -33,7 +34,9 @@ class Catalog:
     unlisted_models: bool = True
     """Whether a bare name that is not listed goes to the vendor whose protocol is spoken (`routing.unlisted_models`)."""
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
-    """Modality → model id → model, in the order of the configuration. One id may serve two modalities."""
+    """Modality → model id → model, in the order of the configuration, without wildcards. One id may serve two modalities."""
+    wildcards: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
+    """Modality → provider id → the entry `<provider>/*`, which stands for any name of the provider."""
     voices_by_member: Mapping[tuple[str, str], Mapping[str, str]] = attrs.field(init=False, repr=False, eq=False)
     """Provider id (or type) and its voice → the entry of `voices` that has it."""
     _by_alias: Mapping[tuple[Modality, str], Model] = attrs.field(init=False, repr=False, eq=False)
@@ -41,7 +44,17 @@ class Catalog:
 
     @by_modality.default
     def _index(self) -> Mapping[Modality, Mapping[str, Model]]:
-        return {m: {model.id: model for model in self.models.values() if model.modality == m} for m in MODALITIES}
+        return {
+            modality: {model.id: model for model in self.models.values() if model.modality == modality and not model.is_wildcard}
+            for modality in MODALITIES
+        }
+
+    @wildcards.default
+    def _wildcard_index(self) -> Mapping[Modality, Mapping[str, Model]]:
+        return {
+            modality: {model.provider: model for model in self.models.values() if model.modality == modality and model.is_wildcard}
+            for modality in MODALITIES
+        }
 
     @voices_by_member.default
     def _member_index(self) -> Mapping[tuple[str, str], Mapping[str, str]]:
@@ -56,6 +69,8 @@ class Catalog:
     def _name_index(self) -> Mapping[tuple[Modality, str], tuple[Model, ...]]:
         index: dict[tuple[Modality, str], tuple[Model, ...]] = {}
         for model in self.models.values():
+            if model.is_wildcard:
+                continue
             key = (model.modality, model.name)
             index[key] = (*index.get(key, ()), model)
         return index
@@ -72,31 +87,57 @@ class Catalog:
             raise UnknownProjectError(name=project_id, available=tuple(self.projects))
         return project
 
+    def find(self, model_id: str, modality: Modality) -> Model | None:
+        """Return the model of an id: a listed one, or any name of a provider that has a wildcard for the modality."""
+        model = self.by_modality[modality].get(model_id)
+        return self._by_wildcard(*split_model_id(model_id), modality) if model is None else model
+
+    def _by_wildcard(self, provider: str, name: str, modality: Modality) -> Model | None:
+        entry = self.wildcards[modality].get(provider)
+        if entry is None or not _may_be_a_name(name) or ANY_NAME in name:
+            return None
+        return msgspec.structs.replace(entry, id=f"{provider}/{name}", name=name)
+
     def resolve(self, name: str, modality: Modality, project: Project, *, dialect_provider: str = "") -> Model:
         """Return the model that a caller means by `name`.
 
-        Order: model id; stack name; alias; "" or "default" = the project's stack, else the vendor's documented default
-        where no model of the dialect's vendor is in the chain, else the head of the chain, else the only model, else for a
-        client of LiveKit's inference the documented default of the first provider that has one; a bare
-        vendor name = the dialect's own provider (an id or a type), else the one model of that name whose provider is
-        configured, else a model that is not listed, of the dialect's vendor, else, where that vendor is not configured
-        at all, the default model. Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id
-        whose provider is not configured).
+        Order: model id, listed or of a wildcard; stack name; alias; "" or "default" = the project's stack, else the vendor's
+        documented default where no model of the dialect's vendor is in the chain, else the head of the chain, else the only
+        model, else for a client of LiveKit's inference the documented default of the first provider that has one, else that
+        of the only wildcard's vendor; a bare vendor name = the dialect's own provider (an id or a type), else the one model of
+        that name whose provider is configured, else a model that is not listed, of the dialect's vendor, else, where that vendor
+        is not configured at all, the default model, else a model of the wildcard of the dialect's vendor, or of the only one.
+        Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not configured).
         """
         models = self.by_modality[modality]
-        model = models.get(name) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
+        model = self.find(name, modality) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
         if model is None and name not in _UNNAMED:
             model = self._by_vendor_name(name, modality, dialect_provider)
             if model is None and (modality, name) not in self._by_name:
                 model = self._unlisted(name, modality, project, dialect_provider)
         if model is None and (name in _UNNAMED or self._is_foreign(name, dialect_provider)):
             model = self._default(modality, project, dialect_provider)
+        if model is None and (modality, name) not in self._by_name:
+            model = self._by_only_wildcard(name, modality, dialect_provider)
         if model is not None:
             return model
         provider, _ = split_model_id(name)
         if provider and provider not in self.providers:
             raise UnknownProviderError(name=provider, available=tuple(self.providers))
-        raise UnknownModelError(name=name, available=tuple(models))
+        wildcards = (entry.id for entry in self.wildcards[modality].values())
+        raise UnknownModelError(name=name, available=(*models, *wildcards))
+
+    def _by_only_wildcard(self, name: str, modality: Modality, dialect: str) -> Model | None:
+        """Return the model of a vendor's name, without the provider: that of the dialect's vendor, else of the only wildcard."""
+        entries = list(self.wildcards[modality])
+        own = [id_ for id_ in entries if dialect in (id_, self.provider(id_).type)]
+        chosen = own[:1] or entries
+        if len(chosen) != 1:
+            return None
+        kind, maker = PROVIDER_TYPES.get(self.provider(chosen[0]).type), split_model_id(name)[0]
+        if maker and (maker in self.providers or kind is None or not kind.names_with_slash):
+            return None
+        return self._by_wildcard(chosen[0], name, modality)
 
     def _is_foreign(self, name: str, dialect: str) -> bool:
         """Return whether `name` is a bare name of a vendor that is not configured, from an app that moved here from it.
@@ -115,7 +156,7 @@ class Catalog:
         """Return the model of that name at the vendor whose protocol the caller speaks; None where it is not configured."""
         if dialect == _RESELLER:
             dialect, name = split_model_id(name)
-        if not self.unlisted_models or not name or len(name) > _LONGEST_NAME or not name.isprintable():
+        if not self.unlisted_models or not _may_be_a_name(name):
             return None
         if "/" in name and not self._is_vendor_name(name, dialect):
             return None
@@ -142,7 +183,7 @@ class Catalog:
 
     def _in_stack(self, name: str, modality: Modality) -> Model | None:
         stack = self.stacks.get(name)
-        return None if stack is None else self.by_modality[modality].get(stack.model(modality) or "")
+        return None if stack is None else self.find(stack.model(modality) or "", modality)
 
     def _default(self, modality: Modality, project: Project, dialect: str) -> Model | None:
         """Return the model of a request that names none, or one of a vendor that is not configured."""
@@ -150,7 +191,7 @@ class Catalog:
         model = self._in_stack(project.default_stack, modality)
         if model is not None:
             return model
-        chain = [models[m] for m in self._chain(modality, project) if m in models]
+        chain = [model for id_ in self._chain(modality, project) if (model := self.find(id_, modality)) is not None]
         own = (m for m in chain if (p := self.providers.get(m.provider)) is not None and dialect in (p.id, p.type))
         kind = PROVIDER_TYPES.get(dialect)
         if dialect not in _SHARED_DIALECTS and (model := next(own, None)) is not None:
@@ -163,7 +204,15 @@ class Catalog:
             return chain[0]
         if dialect == _RESELLER and not models:
             return self._first_vendors_default(modality, project)
+        if not models and len(wildcards := self.wildcards[modality]) == 1:
+            return self._vendors_default(next(iter(wildcards)), modality)
         return next(iter(models.values())) if len(models) == 1 else None
+
+    def _vendors_default(self, provider_id: str, modality: Modality) -> Model | None:
+        """Return the model that the vendor of a wildcard takes for a request without one, where its documentation names it."""
+        kind = PROVIDER_TYPES.get(self.provider(provider_id).type)
+        name = kind.default_models.get(modality) if kind is not None else None
+        return self._by_wildcard(provider_id, name, modality) if name else None
 
     def _first_vendors_default(self, modality: Modality, project: Project) -> Model | None:
         """Return the documented default of the first provider that has one: a reseller chooses for its clients."""
@@ -195,9 +244,13 @@ class Catalog:
         """Return `model`, then the other models of the project's or the global chain of its modality, in order."""
         if not fallback:
             return (model,)
-        models = self.by_modality[model.modality]
-        others = (models[m] for m in self._chain(model.modality, project) if m != model.id and m in models)
+        ids = (id_ for id_ in self._chain(model.modality, project) if id_ != model.id)
+        others = (other for id_ in ids if (other := self.find(id_, model.modality)) is not None)
         return (model, *others)
+
+
+def _may_be_a_name(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable()
 
 
 

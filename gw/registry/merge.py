@@ -19,7 +19,7 @@ from gw.errors import KeyDecryptError
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.address import host_of, split_address
 from gw.types.entities import DEFAULT_PROJECT, Project, Stored, StoredChain, StoredKey, StoredProvider, name_of
-from gw.types.ids import Modality, Source
+from gw.types.ids import ANY_NAME, Modality, Source, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -109,6 +109,7 @@ class _Merging:
                 self._chains[modality] = models
 
     def catalog(self) -> Catalog:
+        self._expand_any()
         return Catalog(
             providers=self._providers,
             models=self._models,
@@ -120,10 +121,23 @@ class _Merging:
             unlisted_models=self._settings.routing.unlisted_models == "vendor",
         )
 
+    def _expand_any(self) -> None:
+        """Replace `any` in place of the models of a modality by a wildcard of each provider that offers it."""
+        for key, entry in list(self._models.items()):
+            if entry.provider != ANY_NAME:
+                continue
+            del self._models[key]
+            for provider in self._providers.values():
+                kind = PROVIDER_TYPES[provider.type]
+                if kind.own_models and entry.modality in kind.modalities:
+                    wildcard = msgspec.structs.replace(entry, id=f"{provider.id}/{ANY_NAME}", provider=provider.id)
+                    self._models.setdefault(name_of(wildcard)[1], wildcard)
+
     def _existing(self, modality: Modality, chain: tuple[str, ...]) -> tuple[str, ...]:
         """Drop the models of a chain that were deleted since."""
         known = {model.id for model in self._models.values() if model.modality == modality}
-        return tuple(model_id for model_id in chain if model_id in known)
+        any_of = {model.provider for model in self._models.values() if model.modality == modality and model.is_wildcard}
+        return tuple(model_id for model_id in chain if model_id in known or split_model_id(model_id)[0] in any_of)
 
     def _limited(self, provider: Provider) -> Provider:
         limit = self._settings.rate_limiting.get(provider.id, RateLimit())

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import attrs
 import msgspec
 
-from gw.types.ids import Location, Modality, Source
+from gw.types.ids import ANY_NAME, Location, Modality, Source
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
@@ -171,6 +171,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mo
     def __post_init__(self) -> None:
         if not self.id:
             msgspec.structs.force_setattr(self, "id", f"{self.provider}/{self.name}")
+
+    @property
+    def is_wildcard(self) -> bool:
+        """Return whether the entry stands for any name of its provider."""
+        return self.name == ANY_NAME
 
     def price(self, day: int) -> Price | None:
         """Return the price set for this model that holds on a UTC day (since 1970-01-01)."""

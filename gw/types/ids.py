@@ -14,6 +14,9 @@ Location = Literal["cloud", "local"]
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a provider, project or stack id
 
+ANY_NAME = "*"
+"""Name of a model entry that stands for any name of its provider: the id is `<provider>/*`."""
+
 
 def split_model_id(model_id: str) -> tuple[str, str]:
     """Split at the first slash: `"groq/a/b"` gives `("groq", "a/b")`, an id without a slash `("", model_id)`."""

@@ -41,6 +41,18 @@ def test_an_id_in_two_modalities_is_one_entry_whatever_the_order():
     assert as_json(listings.status(catalog(speak, hear)))["model_count"] == 1
 
 
+def test_a_wildcard_is_in_the_map_only():
+    """SDKs choose among the names in `data`, and nobody can request `<provider>/*`."""
+    entries = [Model(id=f"a/{name}", provider="a", name=name, modality=modality) for name in "x*" for modality in ("stt", "tts")]
+    body = as_json(listings.models(catalog(*entries), NOON))
+    assert list(body["models"]) == ["a/x", "a/*"]
+    assert body["models"]["a/*"] == {"modality": "stt", "provider": "a", "model": "*", "modalities": ["stt", "tts"]}
+    assert ([entry["id"] for entry in body["data"]], body["last_id"], body["has_more"]) == (["a/x"], "a/x", False)
+    assert [[entry["name"] for entry in body[modality]] for modality in ("stt", "tts")] == [["a/x"], ["a/x"]]
+    assert [entry["model_id"] for entry in as_json(listings.models_bare(catalog(*entries)))] == ["a/x"]
+    assert as_json(listings.model(catalog(*entries), "a/*", NOON))["modalities"] == ["stt", "tts"]
+
+
 def test_a_stack_restricts_by_modality_too():
     speak = Model(id="sim/tone", modality="tts", provider="sim", name="tone")
     hear = Model(id="sim/tone", modality="stt", provider="sim", name="tone")

@@ -74,6 +74,20 @@ async def test_one_id_for_two_modalities(registrar):
     assert not [m for m in registrar.catalog.models.values() if m.id == "sim/scripted"]
 
 
+async def test_a_wildcard_is_created_and_deleted_like_a_model(registrar):
+    body = {"modality": "llm", "provider_id": "openai", "model_name": "*", "default_language": "de"}
+    assert (await models.create(registrar, body, BY)).model_id == "openai/*"
+    found = registrar.catalog.find("openai/gpt-next", "llm")
+    assert (found.name, found.default_language) == ("gpt-next", "de")
+    with pytest.raises(RequestError, match="stands for any name") as caught:
+        await models.update(registrar, "openai/*", {"display_name": "All"}, BY)
+    assert caught.value.param == "display_name"
+    await models.delete(registrar, "openai/*", confirm=True, by=BY)
+    assert registrar.catalog.find("openai/gpt-next", "llm") is None
+    with pytest.raises(RequestError, match="takes no price"):
+        await models.create(registrar, {**body, "price": {"unit": "1M_tokens", "input": 1, "output": 1}}, BY)
+
+
 async def test_deleting_takes_two_steps(registrar):
     await models.create(registrar, MODEL, BY)
     preview = await models.delete(registrar, "sim/scripted", confirm=False, by=BY)

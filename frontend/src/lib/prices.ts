@@ -21,8 +21,9 @@ function applies(unit: string, modality: Modality, rates: Record<string, number>
   return unit === "characters" || !("characters" in rates);
 }
 
-/** The rates of a model that its modality uses: "$0.26/min", "$2.50/M in · $10.00/M out", "free" or "unknown". */
-export function rates(row: Pick<Shapes["ModelRow"], "free" | "modality" | "rates">): string {
+/** The rates of a model that its modality uses: "$0.26/min", "$2.50/M in · $10.00/M out", "free", "by name" (any name of a provider) or "unknown". */
+export function rates(row: Pick<Shapes["ModelRow"], "free" | "modality" | "rates" | "wildcard">): string {
+  if (row.wildcard) return "by name";
   if (row.free) return "free";
   const parts = Object.entries(row.rates)
     .filter(([unit]) => applies(unit, row.modality, row.rates))

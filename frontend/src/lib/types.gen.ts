@@ -416,6 +416,7 @@ export interface Shapes {
     source: "db" | "yaml";
     origin: string;
     configured: boolean;
+    wildcard: boolean;
     free: boolean;
     rates: { [key: string]: number };
     price_source: string;
