@@ -44,7 +44,8 @@ from gw.types.bank_address import BankAddress
 from gw.types.secret import Secret
 
 HealthProblem = Literal[
-    "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable"
+    "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
+    "changes_not_received",
 ]
 
 _LEAVE_S = 1.0
@@ -105,6 +106,7 @@ class Gateway:
             ("retention_held", self.store.retention_held),
             ("capture_not_written", self.captures is not None and self.captures.trouble),
             ("fleet_unreachable", self.leases is not None and self.leases.is_alone),
+            ("changes_not_received", self.store.changes_lost),
             ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
         return [name for name, present in found if present]
@@ -220,6 +222,8 @@ async def open_gateway(
                         pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
                     nursery.start_soon(gateway.background.run)
+                    if not read_only:
+                        nursery.start_soon(store.follow_changes, registrar.refresh)
                     yield gateway
                     nursery.cancel_scope.cancel()
         finally:
@@ -246,8 +250,9 @@ async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices
 
 
 async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:
-    """Return the spend of today, as the records have it."""
-    spent = await store.spend(utc_day(clock.now()))
+    """Return the spend of today, as the records have it; in a fleet that of this gateway, since each reports its own."""
+    spend = store.spend if leases is None else store.spend_of_instance
+    spent = await spend(utc_day(clock.now()))
     estimated = {project: spend.estimated for project, spend in spent.items()}
     ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated, leases)
     for project in catalog.projects.values():

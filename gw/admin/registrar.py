@@ -22,7 +22,7 @@ import trio
 
 from gw.admin.schemas import Schema
 from gw.config.settings import Settings
-from gw.errors import KeyDecryptError
+from gw.errors import ConfigError, KeyDecryptError
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.merge import Merged, merge
 from gw.store.entity_rows import Change
@@ -145,13 +145,32 @@ class Registrar:
 
         Raises what the block raises, DatabaseLocked and StoreUnavailable; then nothing has changed.
         """
-        async with self._lock:
+        async with self._lock, self.store.changing() as changed_elsewhere:
+            if changed_elsewhere:
+                await self._read_again()
             draft = Draft(self.stored, by, self.clock.now())
             yield draft
             merged = self._merged(draft.stored)  # before writing: what cannot be merged must not be stored
             await self.store.change(draft.as_change())
             self.stored = draft.stored
             self._apply(merged)
+
+    async def refresh(self) -> None:
+        """Put in force what another gateway has changed in the database. Raises StoreUnavailable."""
+        async with self._lock:
+            try:
+                await self._read_again()
+            except ConfigError as error:  # the secret, for the first stored key; the catalog stays as it was
+                _log.error("changes_not_applied", why=str(error))
+
+    async def _read_again(self) -> None:
+        stored = {name_of(entity): entity for entity in await self.store.entities()}
+        if stored != self.stored:
+            if any(isinstance(entity, StoredProvider) and entity.key for entity in stored.values()):
+                await self.vault()
+            self._apply(self._merged(stored))
+            self.stored = stored
+            _log.info("changes_received", entities=len(stored))
 
     async def vault(self) -> Vault:
         """Open the vault at its first use. Raises ConfigError when the secret cannot be read or made."""
@@ -164,13 +183,20 @@ class Registrar:
         """Return the key of captured content, made when it is first needed. Raises KeyDecryptError, StoreUnavailable, ConfigError."""
         async with self._lock:
             vault = await self.vault()
-            if (stored := await self.store.meta(CAPTURE_KEY)) is not None:
-                key = vault.decrypt(stored.encode(), provider=CAPTURE_KEY, origin="")
-                return base64.b64decode(key.reveal())
+            if (known := await self._stored_capture_key(vault)) is not None:
+                return known
+        async with self._lock, self.store.changing():  # two gateways must not make one each
+            if (known := await self._stored_capture_key(vault)) is not None:
+                return known
             fresh = ContentCipher.new_key()
             token = vault.encrypt(Secret(base64.b64encode(fresh).decode()), provider=CAPTURE_KEY, origin="").decode()
             await self.store.change(Change(meta=((CAPTURE_KEY, token), (KEY_CHECK, vault.check_value))))
             return fresh
+
+    async def _stored_capture_key(self, vault: Vault) -> bytes | None:
+        if (stored := await self.store.meta(CAPTURE_KEY)) is None:
+            return None
+        return base64.b64decode(vault.decrypt(stored.encode(), provider=CAPTURE_KEY, origin="").reveal())
 
     def capture_keep_s(self) -> Mapping[str, float]:
         """Return how long each project that captures keeps that, in seconds."""

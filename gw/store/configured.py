@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -29,7 +30,8 @@ async def open_configured(
         check_database(settings)
         from gw.store.postgres.postgres_store import open_postgres_store
 
-        opening = partial(open_postgres_store, tracking.database, *opening.args, **opening.keywords)
+        instance = settings.fleet.instance or socket.gethostname()
+        opening = partial(open_postgres_store, tracking.database, *opening.args, instance=instance, **opening.keywords)
     async with AsyncExitStack() as opened:
         try:
             store = await opened.enter_async_context(opening())

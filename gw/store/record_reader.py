@@ -101,6 +101,10 @@ class RecordReader:
         """Return what each project spent on a UTC day, including what the journal held at the start. Always in a thread."""
         return await self._readers.read(rollups.spend, day)
 
+    async def spend_of_instance(self, day: int) -> dict[str, Spend]:
+        """Return what each project spent through this gateway on a UTC day. Always in a thread, like `spend`."""
+        return await self.spend(day)
+
     async def hedges(self, day: int) -> dict[str, HedgeSpend]:
         """Return what the hedges of each project cost on a UTC day. Always in a thread, like `spend`."""
         return await self._readers.read(requests.hedges, day)

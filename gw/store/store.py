@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
@@ -181,6 +181,22 @@ class Store(Reader):
         Raises DatabaseLocked, StoreUnavailable.
         """
         await self._writer.change(change)
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[bool]:
+        """Let no other gateway change entities during the block; yield whether others have, since they were read here.
+
+        Raises DatabaseLocked, StoreUnavailable.
+        """
+        yield False
+
+    async def follow_changes(self, changed: Callable[[], Awaitable[None]]) -> None:
+        """Call `changed`, which reads the entities again, after each change by another gateway. Returns if there are no others."""
+
+    @property
+    def changes_lost(self) -> bool:
+        """Return whether changes of other gateways may be unknown here."""
+        return False
 
     def set_address(self, url: str) -> None:
         """Write the address of this process into the lock file, for other processes."""

@@ -25,7 +25,7 @@ POSTGRES = ["postgres"] if programs() is not None else []
 KINDS = ["sqlite", *POSTGRES]
 _TABLES = """
 select string_agg(format('%I.%I', schemaname, tablename), ', ') from pg_tables
-where schemaname = 'gw' and tablename <> 'schema_version'"""
+where schemaname = 'gw' and tablename not in ('schema_version', 'entities_version')"""
 
 
 @cache

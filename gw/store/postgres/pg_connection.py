@@ -44,8 +44,9 @@ class WholeNumber(Loader):
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection on which no wait lasts longer than ANSWER_S, counted anew with each byte that arrives."""
+    """A connection on which no wait lasts longer than `answer_s`, counted anew with each byte that arrives."""
 
+    answer_s = ANSWER_S
     stop: Callable[[], bool] | None = None
     """When it returns True, the statement that runs is cancelled. Called in the connection's thread, ten times a second."""
 
@@ -60,10 +61,10 @@ class BoundedConnection(psycopg.Connection[Any]):
             while True:
                 ready = yield wanted
                 silent = 0 if ready else silent + 1
-                if silent * _STEP_S > ANSWER_S:
+                if silent * _STEP_S > self.answer_s:
                     work.close()
                     self.pgconn.finish()  # what the server was doing is unknown
-                    raise psycopg.OperationalError(f"the server has not answered for {ANSWER_S:g} s")
+                    raise psycopg.OperationalError(f"the server has not answered for {self.answer_s:g} s")
                 if silent and not stopped and self.stop is not None and self.stop():
                     stopped = True
                     self.cancel_safe(timeout=_CANCEL_S)
@@ -121,11 +122,14 @@ def _storable(bindings: Mapping[str, object] | Sequence[object]) -> Mapping[str,
     return [storable(value) for value in bindings]
 
 
-def connect(url: Secret, *, read_only: bool = False, statement_s: float | None = None) -> PgConnection:
+def connect(
+    url: Secret, *, read_only: bool = False, statement_s: float | None = None, answer_s: float = ANSWER_S
+) -> PgConnection:
     """Connect. Blocks for at most about CONNECT_S. Raises psycopg's errors, and DatabaseUnusable for an older server."""
     raw = BoundedConnection.connect(
         url.reveal(), autocommit=True, connect_timeout=CONNECT_S, application_name="gw", keepalives=1, **_DEAD_PEER
     )
+    raw.answer_s = answer_s
     try:
         if (major := raw.info.server_version // 10_000) < OLDEST_SERVER:
             raise DatabaseUnusable(what=f"{named(url)} is PostgreSQL {major}; gw needs {OLDEST_SERVER} or newer")

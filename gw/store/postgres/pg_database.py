@@ -25,12 +25,13 @@ class PostgresTarget:
 
     transient: tuple[type[Exception], ...] = (*TRANSIENT, StoreUnavailable)
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, instance: str) -> None:
         self._address = url
+        self._instance = instance
         self.name = named(Secret(url))
 
     def open(self) -> RecordDatabase:
-        return PostgresRecords(Secret(self._address))
+        return PostgresRecords(Secret(self._address), self._instance)
 
     def describe(self, error: Exception) -> str:
         return error.what if isinstance(error, StoreUnavailable) else describe(error, self.name)
@@ -42,9 +43,9 @@ class PostgresTarget:
 class PostgresRecords(PostgresTarget):
     """Implements `RecordDatabase`."""
 
-    def __init__(self, url: Secret, *, on_progress: pg_schema.Progress | None = None) -> None:
+    def __init__(self, url: Secret, instance: str, *, on_progress: pg_schema.Progress | None = None) -> None:
         """Connect and upgrade the schema. Blocks. Raises psycopg's errors, DatabaseUnusable."""
-        super().__init__(url.reveal())
+        super().__init__(url.reveal(), instance)
         self._url = url
         self._db: PgConnection | None = None
         self._writer: pg_records.BatchWriter | None = None
@@ -58,7 +59,7 @@ class PostgresRecords(PostgresTarget):
             try:
                 pg_schema.migrate(db, self.name, on_progress=on_progress)
                 pg_records.prepare(db)
-                writer = pg_records.BatchWriter(db, slot_rollups.lease_slot(db))
+                writer = pg_records.BatchWriter(db, slot_rollups.lease_slot(db, self._instance))
             except BaseException:
                 db.close()
                 raise
@@ -94,6 +95,9 @@ class PostgresRecords(PostgresTarget):
         with self._connected() as (db, writer):
             dropped = partitions.drop(db, before=before)
             writer.forget_days()
+            if (hour := slot_rollups.newest_hour(db)) is not None:
+                writer.ensure_days((hour // 24, hour // 24 + 1))
+                slot_rollups.compact(db, before=hour * 3_600 - slot_rollups.COMPACT_AFTER_S)
             return dropped
 
     def tidy(self, *, idle: bool) -> Callable[[], object] | None:

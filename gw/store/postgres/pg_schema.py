@@ -132,7 +132,13 @@ def _first(db: PgConnection) -> None:
         _run(db, text)
 
 
-MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first,)
+def _shared(db: PgConnection) -> None:
+    """Add the version of the entities, and the slots that gateways with a name have for good."""
+    _run(db, "create table entities_version (version bigint not null); insert into entities_version values (1)")
+    _run(db, f"create table slots (slot integer primary key, instance {_TEXT} not null unique)")
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared)
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

@@ -6,7 +6,7 @@ the database is a file.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -15,18 +15,23 @@ import trio
 from gw.store import lock
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
+from gw.store.entity_rows import Change
 from gw.store.journal import Journal
 from gw.store.postgres.pg_connection import named, translated
 from gw.store.postgres.pg_database import PostgresRecords, PostgresTarget
 from gw.store.postgres.pg_readers import PostgresReaders, PostgresSource
 from gw.store.postgres.pg_schema import Progress
+from gw.store.postgres.shared_changes import SharedChanges, entities_version
+from gw.store.postgres.slot_rollups import spend_of
 from gw.store.postgres.sum_versions import SumVersions
 from gw.store.recovery import Replayed
 from gw.store.report_process import ReportProcess
+from gw.store.rollups import Spend
 from gw.store.sqlite import prepare_folder
 from gw.store.store import CLOSE_S, FIRST_PRUNE_S, ReadOnlyStore, Store, replayed_from, running
 from gw.store.writer import Writer
 from gw.telemetry.clock import Clock
+from gw.types.entities import Stored
 from gw.types.secret import Secret
 
 _NOBODY: Mapping[str, object] = {}
@@ -34,24 +39,70 @@ LOCAL_FILES = "GW_DB_PATH"
 """Variable that names the files of one gateway."""
 
 
+class PostgresStore(Store):
+    """A store whose database other gateways may use, too."""
+
+    shared: SharedChanges
+    instance: str
+    _version: int | None = None
+
+    async def spend_of_instance(self, day: int) -> dict[str, Spend]:
+        return await self._readers.read(spend_of, day, self.instance)
+
+    async def entities(self) -> list[Stored]:
+        """Return what was created through the API, by whichever gateway."""
+        version = await self._readers.read(entities_version)
+        stored = await super().entities()
+        self.shared.known = max(version, self.shared.known)
+        return stored
+
+    @asynccontextmanager
+    async def changing(self) -> AsyncIterator[bool]:
+        async with self.shared.exclusively() as version:
+            self._version = version
+            try:
+                yield version != self.shared.known
+            finally:
+                self._version = None
+
+    async def change(self, change: Change) -> None:
+        """Write a change; entities only in a block of `changing`, or without others that change them. Raises as `Store.change`."""
+        if not (change.put or change.remove):
+            await self.shared.apply(change, None)
+        elif self._version is not None:
+            await self.shared.apply(change, self._version)
+        else:
+            async with self.changing():
+                await self.shared.apply(change, self._version)
+
+    async def follow_changes(self, changed: Callable[[], Awaitable[None]]) -> None:
+        await self.shared.follow(changed)
+
+    @property
+    def changes_lost(self) -> bool:
+        return self.shared.lost
+
+
 @asynccontextmanager
 async def open_postgres_store(
-    url: Secret, path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
+    url: Secret, path: Path, *, instance: str, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None, spares: int = 0,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock the local files, connect, upgrade and replay, then yield the store; commit what is left on exit.
 
-    See `gw.store.store.open_store`. Raises DatabaseLocked (another gateway uses these local files), DatabaseUnusable (an older
-    server, a newer schema), StoreUnavailable.
+    `instance` names this gateway among those that use the database. See `gw.store.store.open_store`.
+
+    Raises DatabaseLocked (another gateway uses these local files), DatabaseUnusable (an older server, a newer schema),
+    StoreUnavailable.
     """
     path = prepare_folder(path)
     file_lock = await lock.acquire(path, started=clock.now(), facts=holder, setting=LOCAL_FILES)
     try:
-        database, replayed = await trio.to_thread.run_sync(_open, url, path, on_upgrade)
+        database, replayed = await trio.to_thread.run_sync(_open, url, instance, path, on_upgrade)
         executor: CommitExecutor
         if processes:
             await trio.to_thread.run_sync(database.close)  # the process that writes has a connection of its own
-            executor = CommitProcess(PostgresTarget(url.reveal()), retention_days, file_lock.fd)
+            executor = CommitProcess(PostgresTarget(url.reveal(), instance), retention_days, file_lock.fd)
         else:
             executor = CommitThread(Committer(database, retention_days))
         try:
@@ -60,12 +111,16 @@ async def open_postgres_store(
                 executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
             )
             reports = ReportProcess(PostgresSource(url.reveal())) if processes else None
-            store = Store(
+            store = PostgresStore(
                 PostgresReaders(url), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports,
                 versions=SumVersions(),
             )  # fmt: skip
+            store.shared, store.instance = SharedChanges(url), instance
             async with running(store, journal, writer, executor, reports):
-                yield store
+                try:
+                    yield store
+                finally:
+                    await store.shared.aclose()
         finally:
             with trio.move_on_after(CLOSE_S, shield=True):
                 await executor.aclose()
@@ -73,9 +128,9 @@ async def open_postgres_store(
         file_lock.release()
 
 
-def _open(url: Secret, path: Path, on_upgrade: Progress | None) -> tuple[PostgresRecords, Replayed]:
+def _open(url: Secret, instance: str, path: Path, on_upgrade: Progress | None) -> tuple[PostgresRecords, Replayed]:
     with translated(named(url)):
-        database = PostgresRecords(url, on_progress=on_upgrade)
+        database = PostgresRecords(url, instance, on_progress=on_upgrade)
         try:
             return database, replayed_from(path, database.write)
         except BaseException:

@@ -1,18 +1,21 @@
 """Rollups of several gateways: each adds to rows of its own slot, and old ones are merged into slot 0.
 
-A slot is a number that a gateway holds as a session's advisory lock, the lowest that is free. The server gives it back when the
-connection ends, so a killed gateway leaves none behind. See `gw.store.rollups` for what the rows mean.
+A slot is a number that a gateway holds as a session's advisory lock. The server gives it back when the connection ends, so a killed
+gateway leaves none behind. The name of an instance has its slot for good, so what it has spent today can be read.
+See `gw.store.rollups` for what the rows mean.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from gw.store import attempt_rollups, first_audio, rollups
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
-from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain
+from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain, Spend
+from gw.store.sql_connection import SqlConnection
 from gw.telemetry.clock import DAY_S
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
@@ -21,7 +24,9 @@ MERGED = 0
 """Slot of the rows into which old ones are merged."""
 COMPACT_AFTER_S = 2 * DAY_S
 _BUCKETS = 24  # merged in one transaction
-_MOST_SLOTS = 100_000
+_SPEND_OF = """
+select project, sum(cost_nusd + estimated_nusd), sum(estimated_nusd) from rollup_day r join slots s on s.slot = r.slot
+where r.bucket = ? and s.instance = ? group by project"""
 _ATTEMPT_KEYS = ("bucket", "provider", "model_id", "next_model_id", "outcome")
 _AUDIO_KEYS = ("bucket", "project", "stack")
 
@@ -65,12 +70,26 @@ _ADD_ATTEMPTS = _upsert(
 )  # fmt: skip
 
 
-def lease_slot(db: PgConnection) -> int:
-    """Return the lowest free slot, which this connection now holds."""
-    for slot in range(1, _MOST_SLOTS):
-        if db.raw.execute("select pg_try_advisory_lock(%s, %s)", (LOCKS + LOCK_SLOT, slot)).fetchall()[0][0]:
-            return slot
-    raise AssertionError("no slot is free")
+def lease_slot(db: PgConnection, instance: str) -> int:
+    """Return the slot that this connection now holds: that of the instance, or, while another one has it, the lowest free one."""
+    assigned = {name: slot for slot, name in db.raw.execute("select slot, instance from slots")}
+    if instance in assigned and _held(db, assigned[instance]):
+        return int(assigned[instance])
+    taken = set(assigned.values())
+    slot = next(slot for slot in count(1) if slot not in taken and _held(db, slot))
+    if instance not in assigned:
+        db.raw.execute("insert into slots (slot, instance) values (%s, %s) on conflict do nothing", (slot, storable(instance)))
+    return slot
+
+
+def _held(db: PgConnection, slot: int) -> bool:
+    """Return whether the slot was free, and is held now."""
+    return bool(db.raw.execute("select pg_try_advisory_lock(%s, %s)", (LOCKS + LOCK_SLOT, slot)).fetchall()[0][0])
+
+
+def spend_of(db: SqlConnection, day: int, instance: str) -> dict[str, Spend]:
+    """Return what each project spent through one instance on a UTC day that is not merged yet."""
+    return {project: Spend(*sums) for project, *sums in db.execute(_SPEND_OF, (day, instance))}
 
 
 def _columns(keys: Collection[Sequence[Any]]) -> list[list[Any]]:
@@ -138,6 +157,12 @@ def add_first_audio(db: PgConnection, slot: int, waits: first_audio.NewWaits) ->
 
 
 # ---- merging old rows
+
+
+def newest_hour(db: PgConnection) -> int | None:
+    """Return the last UTC hour (since 1970) with a record, None without any."""
+    hour: int | None = db.raw.execute("select max(bucket) from rollup_hour").fetchall()[0][0]
+    return hour
 
 
 def compact(db: PgConnection, *, before: float) -> int:

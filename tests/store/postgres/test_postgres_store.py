@@ -31,7 +31,7 @@ def url(postgres):
 
 @pytest.fixture
 def opened(url, tmp_path):
-    return partial(open_postgres_store, url, tmp_path / "gw.db", clock=HandClock())
+    return partial(open_postgres_store, url, tmp_path / "gw.db", instance="gw-1", clock=HandClock())
 
 
 async def until(condition):
@@ -87,8 +87,8 @@ async def test_what_a_killed_gateway_left_is_replayed_once(kind, opened, tmp_pat
 
 async def test_two_gateways_write_rows_of_their_own(kind, url, tmp_path):
     async with (
-        open_postgres_store(url, tmp_path / "one" / "gw.db", clock=HandClock()) as one,
-        open_postgres_store(url, tmp_path / "two" / "gw.db", clock=HandClock()) as two,
+        open_postgres_store(url, tmp_path / "one" / "gw.db", instance="one", clock=HandClock()) as one,
+        open_postgres_store(url, tmp_path / "two" / "gw.db", instance="two", clock=HandClock()) as two,
     ):
         for number, store in enumerate((one, two, two)):
             store.finish(record(f"r{number}", cost_nusd=10**number, ttfb_ms=100.0 * number))
@@ -98,6 +98,20 @@ async def test_two_gateways_write_rows_of_their_own(kind, url, tmp_path):
                 assert (await stored.totals(reader, DAY)).cost_nusd == sum(10**n for n in range(number + 1))
         async with other_session(url) as session:
             assert session.execute("select slot, requests from gw.rollup_hour order by slot").fetchall() == [(1, 1), (2, 2)]
+
+
+async def test_what_an_instance_has_spent_is_told_from_what_all_have(kind, url, tmp_path):
+    def opened(name):
+        return open_postgres_store(url, tmp_path / name / "gw.db", instance=name, clock=HandClock())
+
+    for number, name in enumerate(("one", "two", "one")):
+        async with opened(name) as store:
+            store.finish(record(f"r{number}", cost_nusd=10**number))
+            await store.flush()
+    async with opened("one") as one, opened("two") as two:
+        assert await one.spend_of_instance(DAY) == {"default": (101, 0)}
+        assert await two.spend_of_instance(DAY) == {"default": (10, 0)}
+        assert await two.spend(DAY) == {"default": (111, 0)}
 
 
 async def test_local_files_have_one_gateway(kind, opened):
@@ -163,7 +177,7 @@ async def test_a_cancelled_report_ends_at_the_server(kind, opened, url):
 
 async def test_old_days_go_as_a_whole(kind, url, tmp_path):
     clock = HandClock(NOON)
-    opening = partial(open_postgres_store, url, tmp_path / "gw.db", clock=clock, retention_days=10)
+    opening = partial(open_postgres_store, url, tmp_path / "gw.db", instance="gw-1", clock=clock, retention_days=10)
     async with opening() as store:
         for age in (0, 5, 9, 12):
             store.finish(record(f"{age}", timestamp=NOON - age * DAY_S))
@@ -192,7 +206,7 @@ async def test_a_newer_schema_is_refused(kind, opened, url):
 async def test_a_server_that_refuses_is_named_without_its_password(kind, tmp_path):
     url = Secret("postgresql://somebody:hunter2-hunter2@127.0.0.1:1/records")
     with pytest.raises(StoreUnavailable) as raised:
-        async with open_postgres_store(url, tmp_path / "gw.db", clock=HandClock()):
+        async with open_postgres_store(url, tmp_path / "gw.db", instance="gw-1", clock=HandClock()):
             pass
     assert "the PostgreSQL database records at 127.0.0.1:1 cannot be used" in raised.value.what
     assert "hunter2" not in raised.value.what
