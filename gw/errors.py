@@ -217,6 +217,10 @@ class UnknownKeyError(UnknownNameError, code="key_not_found", kind="key"):
     pass
 
 
+class NoFleet(DescribedError, status=404, code="no_fleet"):
+    what: str = "this gateway runs alone: its gw.yaml has no fleet.valkey"
+
+
 class BudgetExceededError(GwError, status=402, code="budget_exceeded"):
     """Status 402 and not 429: SDKs do not retry 402."""
 

@@ -40,6 +40,7 @@ from gw.store.store import Store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
+from gw.types.bank import BankReader
 from gw.types.bank_address import BankAddress
 from gw.types.secret import Secret
 
@@ -65,6 +66,8 @@ class Gateway:
     relay: Relay
     leases: Leases | None = None
     """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
+    bank: BankReader | None = None
+    """Says what all gateways of the fleet have."""
     ledger: Ledger
     limits: ProviderLimits
     metrics: Metrics
@@ -185,9 +188,9 @@ async def open_gateway(
         store = await opened.enter_async_context(
             _store(settings, clock, processes=processes, read_only=read_only, spares=spares)
         )
-        leases, notices = None, None
+        leases, notices, bank = None, None, None
         if settings.fleet.valkey and not read_only:
-            leases, notices = await opened.enter_async_context(_fleet(settings))
+            leases, notices, bank = await opened.enter_async_context(_fleet(settings))
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -218,8 +221,8 @@ async def open_gateway(
                         nursery.start_soon(notices.run, limits.heed)
                     gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-                        captures=captures, relay=relay, leases=leases, ledger=ledger, limits=limits, metrics=metrics, book=book,
-                        pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
+                        captures=captures, relay=relay, leases=leases, bank=bank, ledger=ledger, limits=limits, metrics=metrics,
+                        book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
                     nursery.start_soon(gateway.background.run)
                     if not read_only:
@@ -234,7 +237,7 @@ async def open_gateway(
 
 
 @asynccontextmanager
-async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices]]:
+async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices, BankReader]]:
     """Connect to the bank of the fleet. Raise ConfigError naming the setting: without it, no limit would hold from the start."""
     from gw.fleet.valkey_bank import open_bank  # one gateway alone imports nothing of it
 
@@ -246,7 +249,7 @@ async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices
         except BankUnreachable as error:
             raise fleet_error(settings, error.message) from None
         member = fleet.instance or socket.gethostname()
-        yield Leases(bank, member), FleetNotices(bank, member)
+        yield Leases(bank, member), FleetNotices(bank, member), bank
 
 
 async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:

@@ -16,6 +16,7 @@ from msgspec import Meta
 from gw.admin import fallbacks, first_audio_reports, forecast, keys, listings, reports
 from gw.admin.fallbacks import Chain
 from gw.admin.first_audio_reports import FirstAudioReport
+from gw.admin.fleet_status import FleetPage
 from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
 from gw.admin.models import own_prices
@@ -329,6 +330,8 @@ class SettingsPage(Schema):
     file: str | None
     warnings: list[str]
     sections: list[SettingSection]
+    fleet: FleetPage | None
+    """Gateways that share limits with this one; null: it runs alone."""
 
 
 class Origins:
@@ -350,7 +353,9 @@ class Origins:
         return self.line(*path) or ("built in" if not self._file else self._file)
 
 
-def settings_page(settings: Settings, *, version: str, started_at: float, warnings: tuple[str, ...]) -> SettingsPage:
+def settings_page(
+    settings: Settings, *, version: str, started_at: float, warnings: tuple[str, ...], fleet: FleetPage | None = None
+) -> SettingsPage:
     """Return the configuration in force with the origin of each value; secrets are masked. `warnings`: of the database."""
     origins = Origins(settings)
     return SettingsPage(
@@ -359,6 +364,7 @@ def settings_page(settings: Settings, *, version: str, started_at: float, warnin
         file=str(settings.path) if settings.path else None,
         warnings=[*settings.warnings, *warnings],
         sections=[SettingSection(name=n, values=list(_setting_values(getattr(settings, n), (n,), origins))) for n in SECTIONS],
+        fleet=fleet,
     )
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime, timedelta
+import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+import msgspec
 
 from gw.cli.config_file import load
 from gw.cli.main import CONFIG, CommandFailed
 from gw.cli.output import Cell, aside, print_answer
 from gw.cli.resource import json_option
+from gw.telemetry.clock import utc_day
 from gw.types.bank_address import BankAddress
-from gw.types.usage import NANO
 
 if TYPE_CHECKING:
     from gw.config.settings import FleetSettings
@@ -38,23 +39,24 @@ def fleet() -> None:
 @_config
 @json_option("The answer as JSON.")
 def status(config: Path | None, as_json: bool) -> None:
-    """Show each gateway, when it last spoke to the server, and what it has used and leased of today's budgets and of rates.
+    """Show each gateway, when it last spoke to the server, and what it has used and leased of today's budgets, of rates and of slots.
 
-    Budgets are in USD, rates in calls. A gateway that is gone keeps its lease of a budget: start it again, and it
+    Budgets are in USD, rates and slots in calls. A gateway that is gone keeps its lease of a budget: start it again, and it
     says what it has really used, or see `gw fleet forget`.
     """
-    members, accounts = _with_bank(config, lambda bank: bank.status())
-    current = [_account(*account) for account in accounts if _is_current(account[0])]
-    answer = {"members": [{"instance": name, "last_seen_ms": int(age) if age else None} for name, _, age in members], "accounts": current}
+    from gw.admin.fleet_status import fleet_status
+
+    answer = fleet_status(_with_bank(config, lambda bank: bank.status()), utc_day(time.time()))
     rows: list[tuple[Cell, ...]] = []
-    for name, _, age in sorted(members):
-        begin: tuple[Cell, ...] = (name, "here", round(int(age) / 1000, 1)) if age else (name, "gone", None)
+    for member in answer.members:
+        seen_s = member.last_seen_s
+        begin: tuple[Cell, ...] = (member.instance, "gone" if seen_s is None else "here", None if seen_s is None else round(seen_s, 1))
         shares = [
-            (*begin, account["account"], share["used"], share["open"], account["limit"])
-            for account in current for share in account["shares"] if share["instance"] == name
+            (*begin, account.account, share.used, share.open, account.limit)
+            for account in answer.accounts for share in account.shares if share.instance == member.instance
         ]  # fmt: skip
         rows += shares or [(*begin, None, None, None, None)]
-    print_answer(answer, _MEMBERS, rows, as_json=as_json)
+    print_answer(msgspec.to_builtins(answer), _MEMBERS, rows, as_json=as_json)
 
 
 @fleet.command()
@@ -67,11 +69,11 @@ def forget(instance: str, config: Path | None) -> None:
     """
 
     async def leave(bank: ValkeyBank) -> None:
-        members, accounts = await bank.status()
-        known = {name for name, _, _ in members} | {name for account in accounts for name, _, _ in account[5]}
+        status = await bank.status()
+        known = {one.instance for one in status.members} | {share.instance for one in status.accounts for share in one.shares}
         if instance not in known:
             raise CommandFailed(f"the fleet has no gateway {instance!r}; it has {', '.join(sorted(known)) or 'none'}")
-        if any(name == instance and age for name, _, age in members):
+        if any(member.instance == instance and member.seen_s is not None for member in status.members):
             raise CommandFailed(f"{instance!r} is still running: stop it first")
         await bank.leave(instance, "")
 
@@ -97,25 +99,3 @@ async def _connected(settings: FleetSettings, action: Callable[[ValkeyBank], Awa
 
     async with open_bank(BankAddress.parse(settings.valkey.reveal()), settings.name) as bank:
         return await action(bank)
-
-
-def _is_current(account: str) -> bool:
-    """Return whether an account is not a budget of an earlier day."""
-    kind, _, rest = account.partition(":")
-    return kind != "budget" or int(rest.partition(":")[0]) >= _today()
-
-
-def _today() -> int:
-    return (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(days=1)
-
-
-def _account(account: str, kind: str, limit: str, used: str, open_: str, shares: list[tuple[str, str, str]]) -> Mapping[str, Any]:
-    """Return one account for people: budgets in USD, without the number of the day."""
-
-    def amount(text: str) -> float | int:
-        return int(text) / NANO if kind == "budget" else int(text)
-
-    parts = account.split(":", 2)
-    name = f"budget {parts[2]}" if kind == "budget" else account.replace(":", " ", 1)
-    of = [{"instance": member, "used": amount(a), "open": amount(b)} for member, a, b in shares]
-    return {"account": name, "kind": kind, "limit": amount(limit), "used": amount(used), "open": amount(open_), "shares": of}

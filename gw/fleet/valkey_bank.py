@@ -16,7 +16,17 @@ import trio
 
 from gw.errors import BankUnreachable
 from gw.fleet.valkey_script import EXCHANGE, JOIN, LEAVE, STATUS
-from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant
+from gw.types.bank import (
+    MEMBER_DEAD_S,
+    AccountStatus,
+    Ask,
+    BankStatus,
+    Exchange,
+    LeaseGrant,
+    LeaseKind,
+    MemberStatus,
+    ShareStatus,
+)
 from gw.types.bank_address import BankAddress
 from gw.types.notices import GateNotice
 
@@ -65,11 +75,13 @@ class ValkeyBank:
     async def leave(self, member: str, run: str) -> None:
         await self._run(self._leave, self._keys, [member, run])
 
-    async def status(self) -> tuple[list[Any], list[Any]]:
-        """Return members and accounts as STATUS says, with texts in place of bytes."""
+    async def status(self) -> BankStatus:
         members, accounts = _texts(await self._run(self._status, self._keys, []))
         cut = len(self._prefix) + len("account:")
-        return members, [[account[cut:], *rest] for account, *rest in accounts]
+        return BankStatus(
+            members=[MemberStatus(name, run, int(age_ms) / 1000 if age_ms else None) for name, run, age_ms in members],
+            accounts=[_account(account[cut:], *facts) for account, *facts in accounts],
+        )
 
     async def publish(self, notice: GateNotice) -> None:
         with _calls(self._address):
@@ -113,6 +125,11 @@ def channel_of(fleet: str) -> str:
 
 def _grant(granted: int, free: bytes, used: bytes, wait_s: bytes, scarce: int, share: int) -> LeaseGrant:
     return LeaseGrant(granted, int(free), int(used), float(wait_s), bool(scarce), share if share >= 0 else None)
+
+
+def _account(name: str, kind: LeaseKind, limit: str, used: str, open_: str, shares: list[tuple[str, str, str]]) -> AccountStatus:
+    of_members = tuple(ShareStatus(member, int(its_used), int(its_open)) for member, its_used, its_open in shares)
+    return AccountStatus(name, kind, int(limit), int(used), int(open_), of_members)
 
 
 def _texts(value: Any) -> Any:

@@ -76,3 +76,39 @@ class Bank(Protocol):
 
     async def leave(self, member: str, run: str) -> None:
         """Take the member out: nothing of it is open any more. Raise BankUnreachable."""
+
+
+class MemberStatus(msgspec.Struct, frozen=True, order=True):
+    instance: str
+    run: str
+    seen_s: float | None
+    """Seconds since its last exchange; None: it is dead, or has left."""
+
+
+class ShareStatus(msgspec.Struct, frozen=True, order=True):
+    """Share of one member in an account, in the account's unit."""
+
+    instance: str
+    used: int
+    open: int
+
+
+class AccountStatus(msgspec.Struct, frozen=True, order=True):
+    account: str
+    kind: LeaseKind
+    limit: int
+    used: int
+    open: int
+    shares: tuple[ShareStatus, ...]
+
+
+class BankStatus(msgspec.Struct, frozen=True):
+    members: Sequence[MemberStatus]
+    accounts: Sequence[AccountStatus]
+
+
+class BankReader(Protocol):
+    """Says who has what."""
+
+    async def status(self) -> BankStatus:
+        """Return all members, also those that are gone, and all accounts. Raise BankUnreachable."""

@@ -26,6 +26,7 @@ from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
 from gw.web.reply import NOT_CACHED, Reply
 from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape
+from gw.web.routes_state import fleet_seen
 
 _TEXT = {"type": "string"}
 _DASHBOARD_LATENCY_PERIODS = ("today", "week", *ROLLING)
@@ -169,9 +170,10 @@ async def latency_page(request: Request) -> pages.LatencyPage:
     return await pages.latency(*request.records, **query, models=models, ttfb_warning_ms=warning_ms)
 
 
-def settings(request: Request) -> SettingsPage:
+async def settings(request: Request) -> SettingsPage:
     gateway, warnings = request.gateway, request.registrar.warnings
-    return settings_page(gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings)
+    seen = await fleet_seen(request) if gateway.leases is not None else None
+    return settings_page(gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings, fleet=seen)
 
 
 _ERRORS = (404, 422, 503)
@@ -311,7 +313,8 @@ CHARTS = (
     _page("keys", "Keys, and the projects a new one can be for.", lambda r: pages.access_keys(r.registrar), pages.KeysPage),
     _page("playground", "What can be tried.", lambda r: pages.playground(r.registrar), pages.PlaygroundPage),
     _page(
-        "settings", "The configuration in force, each value with its origin; secrets are masked.", settings, SettingsPage
+        "settings", "The configuration in force, each value with its origin (secrets are masked), and the fleet.", settings,
+        SettingsPage,
     ),
     _page(
         "costs", "Costs in groups and over time, and the forecast of the month.",

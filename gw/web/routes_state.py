@@ -11,11 +11,13 @@ import trio
 
 from gw.admin import first_audio_reports, listings
 from gw.admin.config_check import ConfigCheck, check_config
+from gw.admin.fleet_status import FleetPage, fleet_page
 from gw.admin.request_models import Body, read
 from gw.admin.schemas import Schema, from_attributes
-from gw.errors import RequestError
+from gw.errors import NoFleet, RequestError
 from gw.gateway import Gateway, HealthProblem
 from gw.relay.relay import Relay
+from gw.telemetry.clock import utc_day
 from gw.telemetry.histogram import Histogram
 from gw.telemetry.metrics import MetricFacts
 from gw.types.bank import MEMBER_DEAD_S
@@ -133,6 +135,17 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
 _HTML = Raw("text/html", {"type": "string"})
 _get = partial(Route, "GET", tag="State")
 
+async def fleet_seen(request: Request) -> FleetPage:
+    """Return the fleet. Raise NoFleet for a gateway that runs alone."""
+    gateway = request.gateway
+    if gateway.bank is None or gateway.leases is None:
+        raise NoFleet
+    return await fleet_page(
+        gateway.bank, utc_day(gateway.clock.now()), name=gateway.settings.fleet.name, instance=gateway.leases.member,
+        alone_s=gateway.leases.seconds_alone_now(), why_alone=gateway.leases.why_alone,
+    )  # fmt: skip
+
+
 class ConfigText(Body):
     content: str | None = None
     """Text of a gw.yaml; absent = the file of this gateway as it is now, which the next reload takes."""
@@ -169,6 +182,10 @@ STATE = (
         "POST", "/v1/config/check", "check_config", "Whether a configuration is valid, and what is suspicious in it.", config_check,
         tag="State", body=ConfigText, large_body=True, answers=(ConfigCheck,), errors=(422,),
         notes="Nothing is changed. Values that come from environment variables are not shown.",
+    ),
+    _get(
+        "/v1/fleet", "fleet", "The gateways that share limits with this one, and what each has used or leased.", fleet_seen,
+        answers=(FleetPage,), errors=(404,), notes="404 for a gateway without `fleet.valkey`, which runs alone.",
     ),
     _get(
         "/v1/status", "status", "Providers, and the number of models and projects.",

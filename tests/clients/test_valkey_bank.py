@@ -12,7 +12,7 @@ import trio
 from gw.errors import BankUnreachable
 from gw.fleet.valkey_bank import CALL_S, open_bank
 from gw.policy.lease_account import LeaseAccounts
-from gw.types.bank import Ask
+from gw.types.bank import AccountStatus, Ask, ShareStatus
 from gw.types.bank_address import BankAddress
 from gw.types.notices import GateNotice
 from tests.fakes.valkey_server import ValkeyServer
@@ -95,9 +95,11 @@ async def test_a_bank_that_has_lost_its_memory_grants_no_budget_at_first(address
 async def test_status_says_who_has_what(address):
     async with open_bank(address, "status", settle_s=0) as bank:
         await bank.exchange("one", "1", 1, [Ask("budget:1:demo", "budget", 100, 20, 5, 10, 10, 10)])
-        [[name, run, age_ms]], [account] = await bank.status()
-        assert (name, run, account) == ("one", "1", ["budget:1:demo", "budget", "100", "20", "15", [["one", "20", "15"]]])
-        assert int(age_ms) < 5_000
+        status = await bank.status()
+        [member] = status.members
+        assert (member.instance, member.run) == ("one", "1")
+        assert member.seen_s < 5
+        assert status.accounts == [AccountStatus("budget:1:demo", "budget", 100, 20, 15, (ShareStatus("one", 20, 15),))]
 
 
 async def test_calls_end_while_the_server_hangs_and_go_on_afterwards(address, server):

@@ -38,10 +38,9 @@ TOKEN_NUSD = 1_000
 async def budget_in_bank(port: int) -> tuple[int, int]:
     """Return what the bank has as used and as leased of today's budget."""
     async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
-        _, accounts = await bank.status()
         name = f"budget:{utc_day(time.time())}:default"
-        [found] = [(int(used), int(open_)) for account, _, _, used, open_, _ in accounts if account == name]
-        return found
+        [found] = [account for account in (await bank.status()).accounts if account.account == name]
+        return found.used, found.open
 
 
 def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy) -> None:

@@ -13,6 +13,7 @@ import trio
 
 from gw.errors import ConfigError
 from gw.relay.leases import Leases
+from tests.contract.test_control_plane import conforms
 from tests.fakes.running import open_running
 from tests.fakes.serve import serve_asgi
 from tests.fakes.temporary_gateway import NOON, SetClock
@@ -247,6 +248,29 @@ async def test_a_server_that_cannot_be_reached_is_a_clear_error_at_the_start(tmp
     with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=r"gw.yaml:4: fleet.valkey|Valkey server"), flatten_subgroups=True):
         async with fleet(tmp_path, server, count=1):
             pass
+
+
+async def test_a_gateway_shows_the_fleet(tmp_path, server):
+    async with fleet(tmp_path, server, count=2) as members:
+        await begin_granting(members[0])
+        first, spent = await members[1].get("/v1/fleet"), await cost(members[0])
+        assert conforms(first, "fleet")
+        answer = first.json
+        with trio.fail_after(5):
+            while answer["accounts"][0]["shares"][0]["used"] != spent:
+                answer = (await members[1].get("/v1/fleet")).json
+        assert [one["instance"] for one in answer["members"]] == ["gw-0", "gw-1"]
+        assert all(one["last_seen_s"] < 5 for one in answer["members"])
+        assert (answer["name"], answer["instance"], answer["problem"]) == ("test", "gw-1", "")
+        [account] = answer["accounts"]
+        assert (account["account"], account["limit"]) == ("budget default", 1.0)
+        assert account["shares"][0]["instance"] == "gw-0"
+        assert (await members[1].get("/api/pages/settings")).json["fleet"]["members"][0]["instance"] == "gw-0"
+        server.kill()
+        await wait_until(lambda: members[1].gateway.leases.is_alone)
+        answer = (await members[1].get("/v1/fleet")).json
+        assert answer["members"] == []
+        assert "cannot be used" in answer["problem"]
 
 
 async def gw(folder, server, *arguments):

@@ -84,6 +84,8 @@ READS = {
 CAPTURED = {"read_capture", "capture_audio"}
 """Reads of what was captured; `tests/contract/test_capture.py` tests them."""
 NO_JSON = {"metrics", "openapi", "live", "logs_csv"}
+SHARED = {"fleet"}
+"""Read of a fleet; `tests/clients/test_valkey_fleet.py` tests it."""
 STORED = {"response", "response_input"}
 """Reads of the data plane; `tests/dialects/test_openai_responses.py` tests them."""
 
@@ -98,7 +100,7 @@ async def test_every_read_has_its_shape(running):
         assert conforms(answer, operation_id)
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     reads = {route.id for route in TABLE.routes if route.method == "GET"}
-    assert reads == set(READS) | NO_JSON | STORED | CAPTURED
+    assert reads == set(READS) | NO_JSON | SHARED | STORED | CAPTURED
 
 
 async def test_health(running):

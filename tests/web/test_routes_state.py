@@ -5,18 +5,20 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
+from gw.errors import NoFleet
 from gw.relay.relay import Relay
 from gw.types.compiled import edition_of
 from gw.web.route import Request
 from gw.web.routes import TABLE
-from gw.web.routes_state import health, ready
+from gw.web.routes_state import fleet_seen, health, ready
 from tests.fakes.answers import as_json
 
 
 def request(*, degraded="", accepting=True, draining=False, problems=()) -> Request:
     store = SimpleNamespace(degraded=degraded, accepting=accepting)
-    gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, leases=None, problems=list(problems))
+    gateway = SimpleNamespace(uptime_s=2.5, version="1", store=store, leases=None, bank=None, problems=list(problems))
     plane = SimpleNamespace(gateway=gateway, drain=SimpleNamespace(leaving=draining))
     return Request(plane, TABLE.find("/health")[0]["GET"], {})
 
@@ -38,3 +40,8 @@ def test_ready():
     state = {"status": "not_ready", "checks": {"records": "degraded", "draining": False, "fleet": "ok"}}
     assert answer(accepting=False, degraded="disk full") == (503, state)
     assert answer(draining=True) == (503, {"status": "draining", "checks": {"records": "ok", "draining": True, "fleet": "ok"}})
+
+
+async def test_a_gateway_that_runs_alone_has_no_fleet():
+    with pytest.raises(NoFleet, match="runs alone"):
+        await fleet_seen(request())

@@ -270,6 +270,31 @@ export interface Shapes {
     by_project: { [key: string]: Shapes["FirstAudio"] };
     course: Shapes["FirstAudioCourse"];
   };
+  FleetAccount: {
+    account: string;
+    kind: "budget" | "rate" | "slots";
+    limit: number;
+    used: number;
+    open: number;
+    shares: Shapes["FleetShare"][];
+  };
+  FleetMember: {
+    instance: string;
+    last_seen_s: number | null;
+  };
+  FleetPage: {
+    members: Shapes["FleetMember"][];
+    accounts: Shapes["FleetAccount"][];
+    name: string;
+    instance: string;
+    problem: string;
+    alone_s: number;
+  };
+  FleetShare: {
+    instance: string;
+    used: number;
+    open: number;
+  };
   Forecast: {
     month: string;
     days: number;
@@ -744,6 +769,7 @@ export interface Shapes {
     file: string | null;
     warnings: string[];
     sections: Shapes["SettingSection"][];
+    fleet: Shapes["FleetPage"] | null;
   };
   Spread: {
     count: number;
