@@ -20,7 +20,7 @@ from gw.types.printable import spreadsheet_cell
 
 if TYPE_CHECKING:
     from gw.config.settings import Settings
-    from gw.reconcile.compare import Reconciled
+    from gw.reconcile.reconciled import Reconciled
 
 USAGE = 2
 

@@ -72,9 +72,9 @@ def serve(ctx: click.Context, port: int | None, host: str | None, config: Path |
 
 def _run(settings: Settings, demo: bool, reread: Callable[[], Settings] | None, hung_up: Callable[[], bool]) -> int:
     gc.disable()  # until `run`: collections while a thousand modules load find nothing, and take 60 ms
-    from gw.telemetry.lean_start import import_structlog
+    from gw.telemetry.lean_start import import_leanly
 
-    import_structlog()
+    import_leanly()
     from gw.net.service_manager import ServiceManager
     from gw.serve import run
 

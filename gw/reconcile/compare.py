@@ -16,7 +16,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 import trio
@@ -24,68 +23,15 @@ import trio
 from gw.errors import RequestError
 from gw.reconcile.charges import DAY_ZERO
 from gw.reconcile.files import Billed, Form, Progress, VendorBill, form_of, parse_columns, read_bill
+from gw.reconcile.reconciled import THRESHOLD, Cause, ComparedFigures, Difference, Reconciled, Window
 from gw.registry.catalog import Catalog
 from gw.store.rollups import ModelUsage
 from gw.store.store import Reader
 from gw.types.ids import Modality, split_model_id
 from gw.types.usage import NANO
 
-Matched = Literal["both", "ours_only", "theirs_only"]
-Cause = Literal["", "rate", "units", "coverage", "unpriced"]
-THRESHOLD = 5.0
 _SNAPSHOT = re.compile(r"([-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest|general))+$")
 """Endings of a model's name that say which edition of it answers: dates, `latest`, and Deepgram's `general`."""
-
-
-class ComparedFigures(msgspec.Struct, frozen=True):
-    """One figure of the gateway (`ours`) and of the vendor (`theirs`); null = that side has none.
-
-    `diff` is null where the vendor's files do not have the figure. `percent` is the difference in percent of the vendor's
-    figure; null where that is 0 or missing.
-    """
-
-    ours: float | None
-    theirs: float | None
-    diff: float | None
-    percent: float | None
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """`requests` is the gateway's count of calls, `n_requests` the vendor's, where the file has it.
-
-    `names`: how the vendor calls the model, where that is not its name here.
-    """
-
-    model: str
-    names: tuple[str, ...]
-    matched: Matched
-    units: dict[str, ComparedFigures]
-    cost_usd: ComparedFigures
-    requests: int | None
-    n_requests: int | None
-    credits: int | None
-    flagged: bool
-    cause: Cause
-
-
-class Window(msgspec.Struct, frozen=True):
-    """UTC days, both inclusive; null = nothing is recorded."""
-
-    start: str | None
-    end: str | None
-
-
-class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
-    """`flagged`: number of flagged rows. `left_out`: rows of the files that are of days outside the window."""
-
-    provider: str
-    modality: str
-    window: Window
-    threshold: float
-    rows: list[Difference]
-    total_cost_usd: ComparedFigures
-    flagged: int
-    left_out: int
 
 
 def compared(

@@ -20,7 +20,7 @@ from gw.admin.pages import SettingsPage, settings_page
 from gw.admin.periods import BOUNDED, NAMES, ROLLING, STEPS
 from gw.admin.request_models import Body, read
 from gw.policy.gate_view import GateView
-from gw.reconcile.compare import THRESHOLD, Reconciled, compare
+from gw.reconcile.reconciled import THRESHOLD, Reconciled
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
@@ -106,6 +106,8 @@ class Bill(Body):
 
 async def reconcile(request: Request) -> Reconciled:
     """Compare what was recorded with a vendor's bill. Raises RequestError, StoreUnavailable."""
+    from gw.reconcile.compare import compare  # a fiftieth of the start, for what is done once a month
+
     bill = read(request.body, Bill)
     suffix, text = ("json", json.dumps(bill.rows or [])) if bill.content is None else (bill.format, bill.content)
     with tempfile.TemporaryDirectory(prefix="gw-bill-") as folder:

@@ -7,16 +7,23 @@ import sys
 
 LEAN = """
 import sys
-from gw.telemetry.lean_start import import_structlog
-import_structlog()
+from gw.telemetry.lean_start import import_leanly
+import_leanly()
 import gw.serve
-print(sorted(name for name in ("rich", "pygments", "quart", "mcp", "av") if name in sys.modules))
+heavy = ("rich", "pygments", "quart", "mcp", "av", "asyncio", "importlib.metadata", "gw.reconcile.compare", "gw.engines.kokoro")
+print(sorted(name for name in heavy if name in sys.modules))
 import rich.console, structlog
 structlog.get_logger().info("begun")
+import importlib.metadata
+print(importlib.metadata.version("websockets") == __import__("websockets").__version__)
+import asyncio
+asyncio.run(structlog.stdlib.get_logger().ainfo("awaited"))
 """
 
 
-def test_the_daemon_loads_no_rich_and_can_log_and_load_it_later():
+def test_the_daemon_loads_little_and_the_rest_when_it_is_used():
     done = subprocess.run([sys.executable, "-c", LEAN], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[0] == "[]"
     assert "begun" in done.stdout
+    assert "True" in done.stdout.splitlines()
+    assert "awaited" in done.stdout
