@@ -39,6 +39,7 @@ _LEAVES: Mapping[object, Json] = {
     fields.http_url: _or_reference({"type": "string", "pattern": "^https?://"}),
     fields.upstream_url: _or_reference({"type": "string", "pattern": "^(https?|tcp)://"}),
     fields.file_path: {"type": "string", "minLength": 1},
+    parse._modalities: {"type": "array", "items": {"enum": list(MODALITIES)}},
     parse._budget: _or_reference({"type": "number", "minimum": 0, "maximum": Number().high}),
 }
 

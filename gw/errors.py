@@ -17,6 +17,8 @@
     │   └── UnknownKeyError
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
+    │   ├── TooManyAtOnce           a project or a key has as many at once as it may
+    │   ├── KeyRateLimited          a key has made as many requests a minute as it may
     │   └── BudgetReserved          what is left of a budget is reserved by requests in flight
     ├── Stopping                    the drain is over
     ├── StoreError
@@ -230,19 +232,40 @@ class NoFleet(DescribedError, status=404, code="no_fleet"):
     what: str = "this gateway runs alone: its gw.yaml has no fleet.valkey"
 
 
+_PERIODS = {
+    "day": ("daily", "it resets at midnight UTC"),
+    "week": ("weekly", "it resets on Monday at midnight UTC"),
+    "month": ("monthly", "it resets on the first of the month at midnight UTC"),
+    "total": ("total", "it does not reset"),
+}
+
+
+def budget_kind(period: str) -> str:
+    """Return the adjective for a budget of a period."""
+    return _PERIODS[period][0]
+
+
 class BudgetExceededError(GwError, status=402, code="budget_exceeded"):
     """Status 402 and not 429: SDKs do not retry 402."""
 
     project: str
-    daily_budget: float
+    daily_budget: float | None = None
+    """Set for the daily budget; `budget` is that of any period."""
     spent: float
+    period: Literal["day", "week", "month", "total"] = "day"
+    budget: float = 0.0
+    key_id: str | None = None
+    """Key whose budget it is; None for the project's."""
+
+    def __attrs_post_init__(self) -> None:
+        if self.period == "day":
+            self.budget = self.daily_budget = self.daily_budget or self.budget
 
     @property
     def message(self) -> str:
-        return (
-            f"project {self.project!r} has reached its daily budget of ${self.daily_budget:g} "
-            f"(spent ${self.spent:.6g}); it resets at midnight UTC"
-        )
+        owner = f"project {self.project!r}" if self.key_id is None else f"key {self.key_id!r} of project {self.project!r}"
+        kind, resets = _PERIODS[self.period]
+        return f"{owner} has reached its {kind} budget of ${self.budget:g} (spent ${self.spent:.6g}); {resets}"
 
 
 class Overloaded(DescribedError, status=503, code="overloaded"):
@@ -252,6 +275,10 @@ class Overloaded(DescribedError, status=503, code="overloaded"):
 
 class TooManyAtOnce(Overloaded, status=429, code="rate_limited"):
     """The project has as many requests at once as it may, and none ended while this one waited."""
+
+
+class KeyRateLimited(Overloaded, status=429, code="rate_limited"):
+    """The key has made as many requests in the last minute as it may."""
 
 
 class BudgetReserved(Overloaded, status=503, code="budget_reserved"):

@@ -31,6 +31,7 @@ from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.fleet_notices import FleetNotices
+from gw.relay.key_limits import KeyUse
 from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
@@ -253,11 +254,19 @@ async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices
 
 
 async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:
-    """Return the spend of today, as the records have it; in a fleet that of this gateway, since each reports its own."""
+    """Return the spend of today and before, as the records have it.
+
+    In a fleet, that of today is this gateway's, since each reports its own.
+    """
     spend = store.spend if leases is None else store.spend_of_instance
     spent = await spend(utc_day(clock.now()))
+    owners = await store.owner_spend(utc_day(clock.now()))
     estimated = {project: spend.estimated for project, spend in spent.items()}
-    ledger = Ledger(clock, {project: spend.total for project, spend in spent.items()}, estimated, leases)
+    ledger = Ledger(
+        clock, {project: spend.total for project, spend in spent.items()}, estimated, leases,
+        {project: spend.earlier for project, spend in owners.projects.items()},
+        {key: KeyUse(spend.today, spend.earlier) for key, spend in owners.keys.items()},
+    )  # fmt: skip
     for project in catalog.projects.values():
         ledger.budget_lease(project)  # so that the bank knows from the start what was spent
     return ledger

@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from gw.admin.budget_use import BudgetUse, SpentIn, budgets_in_use
 from gw.admin.models import own_prices
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
@@ -159,6 +160,8 @@ class ProjectCosts(Schema):
 class ProjectDetail(ProjectEntry):
     today_spend: Usd
     budget_status: BudgetStatus
+    """Status of the daily budget; `budgets` has that of each."""
+    budgets: list[BudgetUse]
     today: ProjectStats
     costs_today: ProjectCosts
 
@@ -347,16 +350,17 @@ async def projects(store: Reader, catalog: Catalog, now: float) -> Projects:
     return Projects(projects=[project_entry(entry) for entry in catalog.projects.values()], stats=stats)
 
 
-async def project(store: Reader, catalog: Catalog, now: float, *, project_id: str, spent: Spent) -> ProjectDetail:
+async def project(store: Reader, catalog: Catalog, now: float, *, project_id: str, spent_in: SpentIn) -> ProjectDetail:
     """Return one project with today's costs. Raises UnknownProjectError."""
     entry = catalog.project(project_id)
     today = await store.read_as(cost_groups, queries.costs, utc_day(now), entry.id)
-    spent_nusd = spent(entry.id)
+    spent_nusd = spent_in(entry.id, "day")
     return from_attributes(
         ProjectDetail,
         project_entry(entry),
         today_spend=usd(spent_nusd),
         budget_status=budget.status(spent_nusd, entry.daily_budget_nusd),
+        budgets=budgets_in_use(entry, entry.id, spent_in),
         today=ProjectStats(cost_today=today.total, requests_today=today.requests),
         costs_today=from_attributes(ProjectCosts, today),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from gw.admin.budget_use import budget_share
 from gw.admin.comparison import Comparison, comparison
 from gw.admin.listings import Spent, models_of
 from gw.admin.periods import BOUNDED, read_period
@@ -202,7 +203,3 @@ def _budget(project: Project, spent_nusd: int) -> BudgetState:
         budget_status=budget.status(spent_nusd, limit),
         share=budget_share(spent_nusd, limit),
     )
-
-
-def budget_share(spent_nusd: int, limit_nusd: int) -> float | None:
-    return round(spent_nusd / limit_nusd, 6) if limit_nusd else None

@@ -14,13 +14,13 @@ import attrs
 from msgspec import Meta
 
 from gw.admin import fallbacks, first_audio_reports, forecast, keys, listings, reports
+from gw.admin.budget_use import BudgetUse, SpentIn, budget_share, budgets_in_use
 from gw.admin.fallbacks import Chain
 from gw.admin.first_audio_reports import FirstAudioReport
 from gw.admin.fleet_status import FleetPage
 from gw.admin.keys import KeyEntry
 from gw.admin.listings import ProviderEntry
 from gw.admin.models import own_prices
-from gw.admin.overview import budget_share
 from gw.admin.periods import BOUNDED, read_period
 from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
@@ -111,6 +111,7 @@ class ProjectRow(ProjectEntry):
     requests_today: int
     budget_status: BudgetStatus
     share: float | None
+    budgets: list[BudgetUse]
     fallbacks: Mapping[Modality, Sequence[str]]
     own_keys: list[str]
     origin: EntryOrigin
@@ -222,14 +223,14 @@ def _rates(price: Price) -> dict[str, float]:
     return {name: usd(rate) for name, rate in rates.items() if rate is not None}
 
 
-async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -> ProjectsPage:
+async def projects(registrar: Registrar, now: float, *, spent_in: SpentIn) -> ProjectsPage:
     """Return the projects with today's costs and budgets, and the stacks."""
     catalog, origins = registrar.catalog, Origins(registrar.settings)
     listed = await listings.projects(registrar.store, catalog, now)
     rows: list[ProjectRow] = []
     for entry in listed.projects:
         project = catalog.project(entry.id)
-        spent_nusd, limit = spent(project.id), project.daily_budget_nusd
+        spent_nusd, limit = spent_in(project.id, "day"), project.daily_budget_nusd
         row = from_attributes(
             ProjectRow,
             entry,
@@ -237,6 +238,7 @@ async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -
             requests_today=listed.stats[project.id].requests_today,
             budget_status=budget.status(spent_nusd, limit),
             share=budget_share(spent_nusd, limit),
+            budgets=budgets_in_use(project, project.id, spent_in),
             fallbacks=project.fallbacks,
             own_keys=list(project.provider_keys),
             origin=origins.of(project.source, "projects", project.id),
@@ -245,12 +247,12 @@ async def projects(registrar: Registrar, now: float, *, spent: listings.Spent) -
     return ProjectsPage(projects=rows, stacks=list(catalog.stacks))
 
 
-def access_keys(registrar: Registrar) -> KeysPage:
+def access_keys(registrar: Registrar, *, spent_in: SpentIn) -> KeysPage:
     """Return the keys, and the projects a new one may be for."""
     origins = Origins(registrar.settings)
     rows = [
         from_attributes(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
-        for number, key in enumerate(keys.listing(registrar).keys)
+        for number, key in enumerate(keys.listing(registrar, spent_in).keys)
     ]
     return KeysPage(keys=rows, projects=list(registrar.catalog.projects), auth_on=registrar.settings.auth.on)
 

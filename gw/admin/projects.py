@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -11,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from gw.admin.budget_use import BUDGETS, checked_budget, in_nusd
 from gw.admin.fallbacks import checked_chain
 from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
@@ -18,11 +18,10 @@ from gw.admin.schemas import Schema, Usd, from_attributes
 from gw.config.capture_rules import missing_for
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
-from gw.types.entities import Actor, BudgetAction, Capture, Project, StoredKey, name_of, nano_usd
+from gw.types.entities import Actor, BudgetAction, Capture, Project, StoredKey, name_of
 from gw.types.ids import Modality, Source
 from gw.types.secret import Secret
 
-MOST_USD = 1e9  # highest daily budget: more is a mistake, and would not fit a 64-bit count of nano-USD
 _DESCRIPTION_CHARACTERS = 2_000
 _MOST_TAGS = 50
 _MOST_NAMES = 1_000
@@ -50,6 +49,12 @@ class CreateProject(Body):
     description: str | None = None
     daily_budget: float | None = None
     """USD a day; 0 or null = none."""
+    weekly_budget: float | None = None
+    """USD a week from Monday, UTC; 0 or null = none."""
+    monthly_budget: float | None = None
+    """USD a calendar month, UTC; 0 or null = none."""
+    total_budget: float | None = None
+    """USD in all; 0 or null = none."""
     budget_action: BudgetAction = "warn"
     default_stack: str | None = None
     tags: list[str] | None = None
@@ -71,6 +76,9 @@ class ProjectEntry(Schema):
     name: str
     description: str
     daily_budget: Usd
+    weekly_budget: Usd
+    monthly_budget: Usd
+    total_budget: Usd
     budget_action: BudgetAction
     default_stack: str
     tags: Sequence[str]
@@ -158,7 +166,7 @@ def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
     checks: Checks = {
         "name": checked_text,
         "description": partial(checked_text, longest=_DESCRIPTION_CHARACTERS),
-        "daily_budget": checked_budget,
+        **{name: checked_budget for _, name in BUDGETS},
         "budget_action": unchecked,
         "default_stack": partial(_checked_stack, catalog),
         "tags": _checked_tags,
@@ -166,19 +174,7 @@ def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
         "fallbacks": partial(_checked_chains, catalog),
         "capture": partial(_checked_capture, registrar.settings.secret),
     }
-    values = checked(body, checks)
-    if "daily_budget" in values:
-        values["daily_budget_nusd"] = values.pop("daily_budget")
-    return values
-
-
-def checked_budget(value: float | None, param: str = "daily_budget") -> int:
-    """Convert USD to nano-USD; 0 = no budget."""
-    if value is None:
-        return 0
-    if not math.isfinite(value) or not 0 <= value <= MOST_USD:
-        raise RequestError(what=f"{param} must be a number from 0 to {MOST_USD:g}", param=param)
-    return nano_usd(value)
+    return in_nusd(checked(body, checks))
 
 
 def _checked_tags(value: list[str] | None, param: str) -> tuple[str, ...]:

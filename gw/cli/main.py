@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
     "fleet": ("gw.cli.fleet_commands", "Show the gateways of a fleet, or forget one that will not come back."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
-    "keys": ("gw.cli.project_commands", "List, make or revoke the API keys of callers."),
+    "keys": ("gw.cli.key_commands", "List, make, change or revoke the API keys of callers."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show or update the price tables, or check that every model has a price."),
     "voices": ("gw.cli.voices", "Show the voices of every model that speaks."),

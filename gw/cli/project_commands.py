@@ -1,21 +1,15 @@
-"""`gw projects`: projects and their budgets; `gw keys`: the API keys of their callers, shown once, when they are made."""
+"""`gw projects`: projects and their budgets."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, get_args
 
 import click
 
-from gw.cli.backend import Backend
-from gw.cli.output import Cell, aside, money, print_json
-from gw.cli.resource import DAYS, USD, Columns, Resource, from_backend, named, print_facts
-from gw.errors import UnknownKeyError
+from gw.cli.output import Cell, money
+from gw.cli.resource import BUDGETS, Columns, Resource, budget_facts, named
 from gw.types.entities import BudgetAction
-
-DAY_S = 86_400
 
 
 def _members(
@@ -38,8 +32,8 @@ PROJECTS = Resource(noun="project", path="/v1/projects", metavar="PROJECT", memb
 OPTIONS = (
     click.option("--name", help="Name shown to people."),
     click.option("--description", help="Description shown to people."),
-    click.option("--daily-budget", type=USD, metavar="USD", help="Budget of a UTC day; 0 for none."),
-    click.option("--budget-action", type=click.Choice(get_args(BudgetAction)), help="What happens when the budget is used up."),
+    *BUDGETS,
+    click.option("--budget-action", type=click.Choice(get_args(BudgetAction)), help="What happens when a budget is used up."),
     click.option("--default-stack", help="Stack for requests that name no model."),
     click.option("--tag", "tags", multiple=True, help="May be given several times; replaces the existing tags."),
     click.option("--accent", metavar="#RRGGBB", help="Colour in the dashboard."),
@@ -75,6 +69,7 @@ def _project_facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     names = ("id", "name", "description", "budget_action", "budget_status", "default_stack", "accent", "source")
     facts: list[tuple[str, Cell]] = [(name, answer[name]) for name in names]
     facts += [(name, money(answer[name])) for name in ("daily_budget", "today_spend")]
+    facts += budget_facts(answer["budgets"])
     if (capture := answer["capture"]) is not None:
         kinds = "+".join(kind for kind in ("text", "audio") if capture[kind]) or "off"
         facts += [("capture", f"{kinds}, share {capture['share']:g}, {capture['keep_days']} days")]
@@ -96,66 +91,3 @@ PROJECTS.add_create(
 )
 PROJECTS.add_update(projects, "Change a project that was added while running. '' takes a text away.", OPTIONS)
 PROJECTS.add_delete(projects, "Delete a project that was added while running, with its keys. Its records are kept.")
-
-KEYS = Resource(noun="key", path="/v1/keys", metavar="ID")
-KEY_COLUMNS: Columns = {
-    "id": "key_id", "name": "name", "project": "project", "key": "key_masked",
-    "made": lambda entry: _minute(entry["created_at"]), "expires": lambda entry: _minute(entry["expires_at"]),
-    "source": "source",
-}  # fmt: skip
-
-
-def _minute(at: float | None) -> str:
-    return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
-
-
-@click.group()
-def keys() -> None:
-    """List, make or revoke the API keys of callers.
-
-    A key lets its caller use the data plane for one project. Keys of gw.yaml can be listed here but changed only there.
-    """
-
-
-def _key_facts(entry: Mapping[str, Any]) -> list[tuple[str, Cell]]:
-    facts: list[tuple[str, Cell]] = [(name, entry[name]) for name in ("key_id", "name", "project", "key_masked", "source")]
-    return [*facts, ("made", _minute(entry["created_at"])), ("expires", _minute(entry["expires_at"]))]
-
-
-KEYS.add_list(keys, "Show every key, masked.", KEY_COLUMNS, lambda answer: answer["keys"])
-
-
-@keys.command()
-@KEYS.argument()
-@from_backend()
-def show(entity_id: str, as_json: bool, backend: Backend) -> None:
-    """Show one key, masked. ID is that of the list."""
-    entries = backend.read(KEYS.path)["keys"]
-    entry = next((entry for entry in entries if entry["key_id"] == entity_id), None)
-    if entry is None:
-        raise UnknownKeyError(name=entity_id, available=tuple(entry["key_id"] for entry in entries))
-    print_facts(entry, _key_facts, as_json=as_json)
-
-
-@keys.command()
-@click.option("--project", help="Project that owns its requests.  [default: default]")
-@click.option("--name", help="Name shown to people.")
-@click.option("--expires-days", type=DAYS, help="Days until it expires; without it, it does not.")
-@from_backend("The answer as JSON.")
-def add(project: str | None, name: str | None, expires_days: float | None, as_json: bool, backend: Backend) -> None:
-    """Make a key. It is printed on standard output, once: only its hash is kept.
-
-    \b
-    GW_API_KEY=$(gw keys add --project shop)
-    """
-    expires_at = None if expires_days is None else time.time() + expires_days * DAY_S
-    answer = backend.change("POST", KEYS.path, named(project=project, name=name, expires_at=expires_at))
-    if as_json:
-        print_json(answer)
-        return
-    click.echo(answer["key"])
-    until = f", good until {_minute(answer['expires_at'])} UTC" if answer["expires_at"] else ""
-    aside(f"{answer['key_id']} for project {answer['project']}{until}; it is not shown again")
-
-
-KEYS.add_delete(keys, "Revoke a key, from the next request on. ID is that of the list.")

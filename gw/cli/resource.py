@@ -13,7 +13,7 @@ import click
 
 from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
-from gw.cli.output import Cell, aside, print_answer, print_json
+from gw.cli.output import Cell, aside, money, print_answer, print_json
 from gw.web.control_api import path_with
 
 Json = Mapping[str, Any]
@@ -52,6 +52,23 @@ def with_options(options: Sequence[Option]) -> Option:
 def from_backend(help_text: str = "As JSON.") -> Option:
     """Add `--json`, and the options of the backend that answers."""
     return with_options([json_option(help_text), backend_options])
+
+
+_PERIODS = {
+    "daily": "a UTC day", "weekly": "a week from Monday, UTC", "monthly": "a calendar month, UTC", "total": "all time",
+}  # fmt: skip
+BUDGETS = tuple(
+    click.option(f"--{kind}-budget", type=USD, metavar="USD", help=f"Budget of {period}; 0 for none.")
+    for kind, period in _PERIODS.items()
+)
+"""Options for the budgets of a project or a key."""
+
+
+def budget_facts(uses: Iterable[Json]) -> list[tuple[str, Cell]]:
+    """Return a row for each budget that is set: what is spent of it."""
+    return [
+        (f"spent of {use['period']}", f"{money(use['spent'])} of {money(use['budget'])} ({use['budget_status']})") for use in uses
+    ]
 
 
 def rows_of(columns: Columns, entries: Iterable[Json]) -> Iterator[list[Cell]]:

@@ -11,13 +11,13 @@ from collections.abc import Collection, Iterator, Mapping
 from gw.config.load import Document, Path, dotted
 from gw.config.mcp_rules import TOKEN_HINT, open_to_all
 from gw.config.node import suggestion
-from gw.config.settings import ANY_ORIGIN, Settings
+from gw.config.settings import ANY_ORIGIN, AuthKey, Settings
 from gw.config.weak_secrets import HINT, weakness
 from gw.errors import Problem
 from gw.types.address import is_loopback
 from gw.types.bank_address import BankAddress
 from gw.types.entities import DEFAULT_PROJECT, Model
-from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
+from gw.types.ids import ANY_NAME, MODALITIES, Modality, is_model_pattern, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
@@ -159,9 +159,21 @@ class CrossChecks:
             self._reference((*path, "project"), entry.project, projects, "project")
             if why := weakness(entry.key.reveal()):
                 self._document.problem((*path, "key"), f"this key {why}", f"{HINT}, or a key of `gw keys add`")
+            self._limits(path, index, entry)
             first = positions.setdefault(entry.key.reveal(), index)
             if first != index:
                 self._document.problem((*path, "key"), f"this key is the same as that of auth.keys.{first}")
+
+    def _limits(self, path: Path, index: int, entry: AuthKey) -> None:
+        """Check the limits of a key; its spend is kept under its name."""
+        if entry.limits is None:
+            return
+        if [other.name for other in self._settings.auth.keys].count(entry.name) > 1 or not entry.name:
+            self._document.problem(path, "a key with limits needs a name that no other key has", "name: till, for example")
+        for place, pattern in enumerate(entry.limits.models):
+            if not is_model_pattern(pattern):
+                what = f"{pattern!r} is not a model id"
+                self._document.problem((*path, "models", place), what, "write <provider>/<model>, or <provider>/* for all of a provider")
 
     def _serve(self) -> None:
         settings, serve = self._settings, self._settings.serve
@@ -234,11 +246,26 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: no credential is required")
     if not is_loopback(settings.serve.host) and not settings.auth.on:
         yield _at(document, ("serve", "host"), "open to every machine that can reach it (auth.allow_open)")
+    if settings.fleet.valkey:
+        yield from _not_shared(document, settings)
     if settings.mcp.enabled and settings.auth.admin_token and not settings.mcp_token:
         what = "mcp.enabled without GW_MCP_TOKEN: every account of this machine can administer the gateway"
         yield _at(document, ("mcp", "enabled"), what)
     if why := weakness(settings.secret.reveal()):
         yield f"GW_SECRET {why}. Whoever copies the database could find it out and decrypt it; `gw secret rotate` changes it ({HINT})"
+
+
+def _not_shared(document: Document, settings: Settings) -> Iterator[str]:
+    """Yield the limits that each gateway of a fleet counts for itself."""
+    for project in settings.projects.values():
+        for name in ("weekly_budget", "monthly_budget", "total_budget"):
+            if getattr(project, name):
+                place: Path = ("projects", project.id, name)
+                yield _at(document, place, f"{dotted(place)} is not shared in a fleet: each gateway counts it for itself")
+    for index, key in enumerate(settings.auth.keys):
+        if key.limits is not None:
+            place = ("auth", "keys", index)
+            yield _at(document, place, f"the limits of {dotted(place)} are not shared in a fleet: each gateway counts them for itself")
 
 
 def _at(document: Document, path: Path, what: str) -> str:

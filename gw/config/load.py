@@ -20,7 +20,8 @@ from gw.types.provider_types import PROVIDER_TYPES
 _SECRET_NAMES = frozenset(
     {"api_key", "valkey", "database", "admin_token", "key", "token", "secret", "password", "credential", "credentials"}
 )
-_HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open"}).union(
+_LIMITS = ("daily_budget", "weekly_budget", "monthly_budget", "total_budget", "requests_per_minute", "max_concurrent")
+_HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open", *_LIMITS}).union(
     *(kind.options for kind in PROVIDER_TYPES.values())
 )
 _KEY_FORM = re.compile(r"\b(?:sk|gsk|gwk|pk|xai|key|tok|eyJ)[-_][A-Za-z0-9_\-]{6,}|\b(?=[a-z]*[0-9])[0-9a-f]{28,}\b")

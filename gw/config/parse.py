@@ -16,11 +16,11 @@ import attrs
 from gw.config import cross_checks, fields, gw_yaml
 from gw.config.fields import Named, Section, settings_of
 from gw.config.load import load
-from gw.config.node import Node, Setting, read, record, suggestion
+from gw.config.node import Node, Parser, Setting, read, record, suggestion
 from gw.config.settings import Auth, AuthKey, CostTracking, ProviderOptions, RateLimit, Serve, Settings
 from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
-from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
+from gw.types.ids import ANY_NAME, MODALITIES, KeyLimits, Modality, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -34,11 +34,22 @@ PROVIDER = settings_of(Provider, without=_COMPUTED, base_url=fields.http_url, ap
 OPTIONS = settings_of(ProviderOptions)
 MODEL = settings_of(Model, without=("id", "modality", "source"), renamed={"name": "model", "prices": "price"}, prices=fields.prices)
 CHAINS = Section(dict, fields.by_modality(fields.texts))
-AUTH_KEY = settings_of(AuthKey)
+_BUDGETS = {name: f"{name}_nusd" for name in ("daily_budget", "weekly_budget", "monthly_budget", "total_budget")}
+"""Name in the file → attribute."""
 
 
 def _budget(node: Node) -> int:
     return nano_usd(fields.Number()(node))
+
+
+def _modalities(node: Node) -> tuple[Modality, ...]:
+    return tuple(fields.Choice(MODALITIES)(element) for element in node.elements())
+
+
+_NAMES = {attribute: name for name, attribute in _BUDGETS.items()}
+_PARSERS: dict[str, Parser] = dict.fromkeys(_NAMES, _budget)
+LIMITS = settings_of(KeyLimits, without=(), renamed=_NAMES, **_PARSERS | {"modalities": _modalities})
+AUTH_KEY = settings_of(AuthKey, without=("limits",)) | LIMITS
 
 
 def _auth_keys(node: Node) -> tuple[AuthKey, ...]:
@@ -46,7 +57,8 @@ def _auth_keys(node: Node) -> tuple[AuthKey, ...]:
     for element in node.elements():
         values = record(element, AUTH_KEY)
         if "key" in values:
-            keys.append(AuthKey(**values))
+            limits = {each.attribute: values.pop(each.attribute) for each in LIMITS.values() if each.attribute in values}
+            keys.append(AuthKey(**values, limits=KeyLimits(**limits) if limits else None))
         elif isinstance(element.value, dict) and element.value.get("key") is None:
             element.problem(f"{element.name} needs a key", "key: ${NAME}, project: <project id>")
     return tuple(keys)
@@ -125,12 +137,12 @@ _RATE_LIMITS = Named(Section(RateLimit, settings_of(RateLimit)))
 _PROJECT = settings_of(
     Project,
     without=("id", "source"),
-    renamed={"daily_budget_nusd": "daily_budget", "provider_keys": "providers"},
-    daily_budget_nusd=_budget,
-    accent=fields.colour,
-    fallbacks=CHAINS,
-    provider_keys=fields.ByName(fields.Required(fields.provider_key)),
-)
+    renamed=_NAMES | {"provider_keys": "providers"},
+    **_PARSERS
+    | {
+        "accent": fields.colour, "fallbacks": CHAINS, "provider_keys": fields.ByName(fields.Required(fields.provider_key)),
+    },
+)  # fmt: skip
 _NO_SECTIONS = ("path", "secret", "previous_secret", "secret_folder", "mcp_token", "warnings", "lines")
 SECTIONS = settings_of(
     Settings,

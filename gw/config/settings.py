@@ -30,7 +30,7 @@ from gw.config.fields import (
 from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, OnFullDisk, Project, Provider, Stack
-from gw.types.ids import Modality
+from gw.types.ids import KeyLimits, Modality
 from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
 
@@ -176,6 +176,11 @@ class AuthKey:
     key: Annotated[Secret, Required(secret)]
     project: Annotated[str, "default: default"] = DEFAULT_PROJECT
     name: str = ""
+    limits: KeyLimits | None = None
+
+    def id(self, number: int) -> str:
+        """Return the name under which records and lists have the key; `number` counts the keys of the file from 1."""
+        return self.name or f"key-{number}"
 
 
 @attrs.frozen(kw_only=True)

@@ -178,7 +178,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         scope["gw.single_use"] = bearer
     vendor, path_vendor = vendors_of(dialect, scope["path"], headers, catalog)
     caller = Caller(
-        project=project, key_id=bearer.key_id, session_id=_text(fields.get(b"session")),
+        project=project, key_id=bearer.key_id, limits=bearer.limits, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
         request_id=request_id(gateway, scope), link=scope.get("gw.link"), endpoint=scope["path"], dialect=dialect,
         vendor=vendor, path_vendor=path_vendor,

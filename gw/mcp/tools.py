@@ -315,6 +315,15 @@ TOOLS: tuple[McpTool, ...] = (
     ),
     McpTool(name="list_projects", operation="list_projects", title="Projects", rows=RowPages(member="projects")),
     McpTool(name="get_project", operation="get_project", title="One project"),
+    McpTool(
+        name="list_keys", operation="list_keys", title="Project keys", rows=RowPages(member="keys"),
+        use="Use it to see which key spends what, and its limits; keys are masked.",
+    ),
+    McpTool(
+        name="update_key", operation="update_key", title="Change a key's limits", destructive=True, idempotent=True,
+        shows_before="get_key",
+        use="Use it to cap what an app may spend or do. It makes no key: only people see those.",
+    ),
     McpTool(name="create_project", operation="create_project", title="Add a project"),
     McpTool(
         name="update_project", operation="update_project", title="Change a project", destructive=True, idempotent=True,

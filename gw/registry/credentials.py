@@ -27,6 +27,7 @@ from gw.config.settings import Auth
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.telemetry.clock import Clock
 from gw.types.entities import StoredKey
+from gw.types.ids import KeyLimits
 
 
 class ExpiringSet:
@@ -155,6 +156,7 @@ class Principal:
     kind: Literal["anyone", "admin", "key"]
     project: str | None = None
     key_id: str | None = None
+    limits: KeyLimits | None = None
     expires_at: float | None = None
     single_use_id: bytes = b""
 
@@ -176,10 +178,10 @@ class _KeyRing:
         self._tokens = tokens
         self._principals: dict[bytes, Principal] = {}
         for key in keys:
-            principal = Principal(kind="key", project=key.project, key_id=key.id, expires_at=key.expires_at)
+            principal = Principal(kind="key", project=key.project, key_id=key.id, limits=key.limits, expires_at=key.expires_at)
             self._principals[bytes.fromhex(key.digest)] = principal
         for number, listed in enumerate(auth.keys, 1):
-            principal = Principal(kind="key", project=listed.project, key_id=listed.name or f"key-{number}")
+            principal = Principal(kind="key", project=listed.project, key_id=listed.id(number), limits=listed.limits)
             self._principals[sha256(listed.key.reveal().encode()).digest()] = principal
         if auth.admin_token:
             self._principals[sha256(auth.admin_token.reveal().encode()).digest()] = _ADMIN
@@ -195,7 +197,8 @@ class _KeyRing:
             return None
         ends = grant.expires_at if maker.expires_at is None else min(grant.expires_at, maker.expires_at)
         return Principal(
-            kind="key", project=grant.project, key_id=maker.key_id, expires_at=ends, single_use_id=grant.single_use_id
+            kind="key", project=grant.project, key_id=maker.key_id, limits=maker.limits, expires_at=ends,
+            single_use_id=grant.single_use_id,
         )
 
     @cached_property

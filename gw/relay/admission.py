@@ -10,6 +10,8 @@ import structlog
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
 from gw.policy.lease import Lease
+from gw.policy.spend_periods import BudgetPeriod, EarlierSpend
+from gw.relay.key_limits import KeyUse
 from gw.relay.leased_limits import LeasedSlots
 from gw.relay.leases import Leases
 from gw.relay.places import Places
@@ -21,7 +23,7 @@ from gw.types.usage import NANO
 class Reservation:
     """An estimate set aside from a project's budget while its request runs."""
 
-    __slots__ = ("day", "lease", "nusd", "project")
+    __slots__ = ("day", "key", "lease", "nusd", "project")
 
     def __init__(self, project: str, day: int, nusd: int, lease: Lease | None = None) -> None:
         """`lease`: of a fleet's budget, in which it is set aside as well."""
@@ -29,6 +31,8 @@ class Reservation:
         self.day = day
         self.nusd = nusd
         self.lease = lease
+        self.key: KeyUse | None = None
+        """The caller's key."""
 
 
 class Ledger:
@@ -41,9 +45,14 @@ class Ledger:
 
     def __init__(
         self, clock: Clock, spent_today: Mapping[str, int], estimated_today: Mapping[str, int] | None = None,
-        leases: Leases | None = None,
+        leases: Leases | None = None, earlier: Mapping[str, EarlierSpend] | None = None, keys: Mapping[str, KeyUse] | None = None,
     ) -> None:  # fmt: skip
-        """`estimated_today`: the part of `spent_today` that is estimated. `leases`: of budgets that a fleet shares."""
+        """`estimated_today`: the part of `spent_today` that is estimated. `leases`: of budgets that a fleet shares.
+
+        `earlier`: what each project spent before today; `keys`: what each key has spent.
+        """
+        self._earlier = dict(earlier or {})
+        self._keys = dict(keys or {})
         self.leases = leases
         self._budgets: dict[str, Lease] = {}  # of today, by project
         self._clock = clock
@@ -66,13 +75,43 @@ class Ledger:
         """Begin another day, once it has come."""
         now = self._clock.now()
         if now >= self._ends:
-            self._day = utc_day(now)
+            ended, self._day = self._day, utc_day(now)
+            self._end_day(ended)
             self._ends = (self._day + 1) * DAY_S
             if self.leases is not None:
                 self.leases.retire(self._budgets.values())
             self._budgets.clear()
             self._spent.clear()
             self._estimated.clear()
+
+    def _end_day(self, ended: int) -> None:
+        """Add what was spent on the day that has ended to what was spent before it."""
+        for project in self._spent.keys() | self._earlier.keys():
+            self.earlier(project).end_day(ended, self._day, self._spent.get(project, 0))
+        for use in self._keys.values():
+            use.earlier.end_day(ended, self._day, use.today)
+            use.today = 0
+
+    def earlier(self, project: str) -> EarlierSpend:
+        """Return what a project spent before today."""
+        earlier = self._earlier.get(project)
+        if earlier is None:
+            earlier = self._earlier[project] = EarlierSpend()
+        return earlier
+
+    def key(self, key_id: str) -> KeyUse:
+        """Return what a key has spent and uses now."""
+        self._roll()
+        use = self._keys.get(key_id)
+        if use is None:
+            use = self._keys[key_id] = KeyUse(0, EarlierSpend())
+        return use
+
+    def charge_key(self, reservation: Reservation, key_id: str) -> None:
+        """Set a reservation aside from what the caller's key may use, too."""
+        reservation.key = use = self.key(key_id)
+        use.in_flight += 1
+        use.reserved += reservation.nusd
 
     def spent(self, project: str) -> int:
         """Return the nano-USD spent by finished requests of today."""
@@ -84,6 +123,17 @@ class Ledger:
         """Return `spent` and, of a project with a budget, what the other gateways of the fleet have spent."""
         lease = self._budgets.get(project)
         return self.spent(project) + (lease.others_used if lease is not None else 0)
+
+    def spent_in(self, project: str, period: BudgetPeriod) -> int:
+        """Return the nano-USD that a project spent in the current period; of today's, what the fleet spent counts too."""
+        today = self.spent_in_fleet(project)
+        return today + self.earlier(project).of(period)
+
+    def key_spent(self, key_id: str, period: BudgetPeriod) -> int:
+        """Return the nano-USD that a key spent in the current period."""
+        self._roll()
+        use = self._keys.get(key_id)
+        return use.today + use.earlier.of(period) if use is not None else 0
 
     def budget_lease(self, project: Project) -> Lease | None:
         """Return the lease of today's budget of a project; None without a fleet or a budget."""
@@ -180,7 +230,10 @@ class Ledger:
                 del self._reserved[project]
         if self.leases is not None:
             self._settle_lease(reservation, nusd + estimated_nusd)
+        if reservation.key is not None:
+            reservation.key.settle(reservation.nusd, nusd + estimated_nusd, reservation.day, self._day)
         if reservation.day != self._day:  # its day is over
+            self.earlier(project).add_late(reservation.day, self._day, nusd + estimated_nusd)
             return
         if estimated_nusd:
             self._estimated[project] = self._estimated.get(project, 0) + estimated_nusd

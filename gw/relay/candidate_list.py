@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from gw.registry.catalog import Catalog, Model, Provider
+from gw.relay.key_limits import BudgetOwner, longer_budgets
 from gw.types.entities import Project
 
 
@@ -20,8 +21,11 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     """Model id → voice that the caller names for this candidate."""
     limited: Provider | None = None
     """Provider of the only candidate, if it has a limit of calls at once."""
+    longer: BudgetOwner | None = None
+    """The project's budgets of more than a day; None without any."""
 
     def __post_init__(self) -> None:
         provider = self.catalog.providers.get(self.models[0].provider) if len(self.models) == 1 else None
         is_limited = provider is not None and provider.max_concurrent is not None
         msgspec.structs.force_setattr(self, "limited", provider if is_limited else None)
+        msgspec.structs.force_setattr(self, "longer", longer_budgets(self.project))

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 import trio
 
 from gw.config.settings import CostTracking, Routing
-from gw.errors import CandidateSkipped, KeyDecryptError, PluginMissing, ProviderError, UnknownProviderError
+from gw.errors import (
+    CandidateSkipped,
+    KeyDecryptError,
+    PluginMissing,
+    ProviderError,
+    StoreUnavailable,
+    UnknownProviderError,
+)
 from gw.net.http1 import Pool
 from gw.policy.bucket import Bucket
 from gw.policy.hedge import HedgeBudget
@@ -23,6 +30,7 @@ from gw.relay import admission
 from gw.relay.accounting import Accounting
 from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import chat_honoured, honoured, takes_own
+from gw.relay.key_limits import allowed, budgets_of, check_budgets, check_key
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, price_of
@@ -131,7 +139,8 @@ class CandidatePlanner:
         if candidates is None:
             project = catalog.project(caller.project)
             model = catalog.resolve(spec.requested, modality, project, dialect_provider=vendor)
-            candidates = Candidates(catalog, project, catalog.candidates(model, project, fallback=caller.fallback))
+            models = catalog.candidates(model, project, fallback=caller.fallback)
+            candidates = Candidates(catalog, project, models)
             if catalog.is_listed(model):
                 self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
         if caller.candidates and caller.fallback:
@@ -140,6 +149,9 @@ class CandidatePlanner:
             named = zip(others, caller.candidate_voices, strict=False)
             voices = {model.id: voice for model, voice in named if voice and model is not first}
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices)
+        if caller.limits is not None:
+            models = allowed(candidates.models, caller.limits)
+            candidates = Candidates(catalog, candidates.project, models, candidates.voices)
         return candidates
 
     def _vendor(self, name: str, caller: Caller) -> str:
@@ -192,12 +204,28 @@ class CandidatePlanner:
         return estimate
 
     def admit(self, meter: Meter, candidates: Candidates, estimate_nusd: int) -> None:
-        """Reserve the estimate. Raise what `admission.admit` raises."""
-        accounting = self.accounting
-        meter.reservation = admission.admit(
-            accounting.ledger, candidates.project, estimate_nusd,
-            store_accepts=accounting.records.accepting, on_full_disk=self._on_full_disk,
+        """Reserve the estimate. Raise what `admission.admit`, `check_key` and `check_budgets` raise."""
+        accounting, caller, project = self.accounting, meter.caller, candidates.project
+        ledger, accepting = accounting.ledger, accounting.records.accepting
+        if caller.limits is not None or candidates.longer is not None:
+            self._check_limits(candidates, caller, accepting=accepting)
+        meter.reservation = reservation = admission.admit(
+            ledger, project, estimate_nusd, store_accepts=accepting, on_full_disk=self._on_full_disk,
         )
+        if caller.key_id is not None:
+            ledger.charge_key(reservation, caller.key_id)
+
+    def _check_limits(self, candidates: Candidates, caller: Caller, *, accepting: bool) -> None:
+        """Check the limits of the caller's key, and the project's budgets of more than a day."""
+        ledger, project, longer, limits = self.accounting.ledger, candidates.project, candidates.longer, caller.limits
+        must_hold = (longer is not None and longer.blocks) or (limits is not None and bool(budgets_of(limits)))
+        if must_hold and not accepting and self._on_full_disk == "budgets":
+            raise StoreUnavailable(what="usage cannot be recorded now, and the budget of this project or key must hold")
+        if longer is not None:
+            spent, reserved = ledger.spent(project.id), ledger.reserved(project.id)
+            check_budgets(longer, today=spent, earlier=ledger.earlier(project.id), reserved=reserved)
+        if limits is not None and caller.key_id is not None:
+            check_key(ledger.key(caller.key_id), limits, project.id, caller.key_id, trio.current_time())
 
     def place(self, candidates: Candidates, caller: Caller) -> Pending:
         """Return the wait of a request whose project, or whose only provider, has as many at once as it may; else None."""

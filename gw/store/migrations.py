@@ -332,10 +332,32 @@ def _first_audio_sums(db: apsw.Connection) -> None:
         db.executemany(f"insert into {table} values (?, ?, ?, ?)", ((*key, waits.encode()) for key, waits in sums.items()))
 
 
+_OWNER_SPEND = """
+create table owner_spend (
+    owner text not null,
+    id text not null,
+    day integer not null,
+    nusd integer not null,
+    primary key (owner, id, day)
+) strict, without rowid"""
+"""`owner`: project or key; `day` counts UTC days."""
+
+
+def _owner_spend(db: apsw.Connection) -> None:
+    """Add spend by day of projects, from the rollups, and of keys, from the records that are still kept."""
+    db.execute(_OWNER_SPEND)
+    db.execute("""
+        insert into owner_spend select 'project', project, bucket, sum(cost_nusd + estimated_nusd) from rollup_day
+        group by project, bucket having sum(cost_nusd + estimated_nusd) <> 0""")
+    db.execute("""
+        insert into owner_spend select 'key', key_id, cast(timestamp as integer) / 86400, sum(coalesce(cost_nusd, 0) + estimated_nusd)
+        from requests where key_id is not null group by 2, 3 having sum(coalesce(cost_nusd, 0) + estimated_nusd) <> 0""")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
-    _first_audio, _first_audio_sums,
+    _first_audio, _first_audio_sums, _owner_spend,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

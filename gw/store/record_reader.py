@@ -14,8 +14,9 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 import attrs
 
 from gw.policy.hedge import HedgeSpend
-from gw.store import queries, requests, rollups
+from gw.store import owner_spend, queries, requests, rollups
 from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.owner_spend import SpendOfAll
 from gw.store.record_database import Readers
 from gw.store.report_process import ProcessGone, ReportProcess
 from gw.store.rollup_versions import BucketVersions
@@ -104,6 +105,10 @@ class RecordReader:
     async def spend_of_instance(self, day: int) -> dict[str, Spend]:
         """Return what each project spent through this gateway on a UTC day. Always in a thread, like `spend`."""
         return await self.spend(day)
+
+    async def owner_spend(self, day: int) -> SpendOfAll:
+        """Return what each project and key spent on a UTC day and before. Always in a thread, like `spend`."""
+        return await self._readers.read(owner_spend.spend, day)
 
     async def hedges(self, day: int) -> dict[str, HedgeSpend]:
         """Return what the hedges of each project cost on a UTC day. Always in a thread, like `spend`."""

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import attrs
 import msgspec
 
-from gw.types.ids import ANY_NAME, Location, Modality, Source
+from gw.types.ids import ANY_NAME, KeyLimits, Location, Modality, Source
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
@@ -47,6 +47,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     name: Annotated[str, "default: the id"] = ""
     description: str = ""
     daily_budget_nusd: Annotated[int, "USD per UTC day; 0 = no budget"] = 0
+    weekly_budget_nusd: Annotated[int, "USD per week from Monday, UTC"] = 0
+    monthly_budget_nusd: Annotated[int, "USD per calendar month, UTC"] = 0
+    total_budget_nusd: Annotated[int, "USD in all; never resets"] = 0
     budget_action: Annotated[BudgetAction, "warn (default) or block"] = "warn"
     max_concurrent: Annotated[Count | None, "concurrent requests; more wait for a second, then get 429. Default: unlimited"] = None
     weight: Annotated[
@@ -63,6 +66,21 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     def daily_budget(self) -> float:
         """USD."""
         return self.daily_budget_nusd / NANO
+
+    @property
+    def weekly_budget(self) -> float:
+        """USD."""
+        return self.weekly_budget_nusd / NANO
+
+    @property
+    def monthly_budget(self) -> float:
+        """USD."""
+        return self.monthly_budget_nusd / NANO
+
+    @property
+    def total_budget(self) -> float:
+        """USD."""
+        return self.total_budget_nusd / NANO
 
 
 def nano_usd(usd: float) -> int:
@@ -220,6 +238,7 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     created_at: float = 0.0
     expires_at: float | None = None
     """Unix seconds."""
+    limits: KeyLimits | None = None
 
 
 class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fallbacks"):

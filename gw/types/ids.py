@@ -1,9 +1,9 @@
-"""Names: modalities, sources, model ids of the form `<provider_id>/<model_name>`, and the ids of a request."""
+"""Names: modalities, sources, model ids of the form `<provider_id>/<model_name>`, and the ids and limits of a request's caller."""
 
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,6 +11,8 @@ Modality = Literal["stt", "llm", "tts"]
 MODALITIES: tuple[Modality, ...] = ("stt", "llm", "tts")
 Source = Literal["yaml", "db"]
 Location = Literal["cloud", "local"]
+
+_Count = Annotated[int, msgspec.Meta(ge=1)]
 
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")  # a provider, project or stack id
 
@@ -24,6 +26,12 @@ def split_model_id(model_id: str) -> tuple[str, str]:
     return (provider, name) if slash else ("", model_id)
 
 
+def is_model_pattern(text: str) -> bool:
+    """Return whether `text` is a model id, or `<provider>/*` for all models of a provider."""
+    provider, name = split_model_id(text)
+    return bool(provider and name) and len(text) <= 200 and not any(c.isspace() for c in text)
+
+
 class Link(msgspec.Struct, eq=False):
     """A client's connection, and the conversation that its requests were last found to belong to (`gw.policy.turns`)."""
 
@@ -33,11 +41,26 @@ class Link(msgspec.Struct, eq=False):
     is_closed: bool = False
 
 
+class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits of a key. A budget that is spent always refuses, whatever the project's action is."""
+
+    daily_budget_nusd: Annotated[int, "USD per UTC day; 0 = no budget"] = 0
+    weekly_budget_nusd: Annotated[int, "USD per week from Monday, UTC"] = 0
+    monthly_budget_nusd: Annotated[int, "USD per calendar month, UTC"] = 0
+    total_budget_nusd: Annotated[int, "USD in all; never resets"] = 0
+    models: Annotated[tuple[str, ...], "model ids, or <provider>/*; default: all"] = ()
+    modalities: Annotated[tuple[Modality, ...], "stt, llm, tts; default: all"] = ()
+    requests_per_minute: Annotated[_Count | None, "default: unlimited"] = None
+    max_concurrent: Annotated[_Count | None, "requests and live sessions at once; default: unlimited"] = None
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The project of a request and the ids it carries, from its credential and headers."""
 
     project: str = "default"
     key_id: str | None = None
+    limits: KeyLimits | None = None
+    """Limits of the key; None without any."""
     session_id: str | None = None
     turn_id: str | None = None
     request_id: str = ""

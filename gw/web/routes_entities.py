@@ -84,7 +84,7 @@ ENTITIES = (
     ),
     _projects(
         "GET", "/v1/projects/{project_id}", "get_project", "One project, with today's costs.",
-        lambda r: listings.project(*r.records, project_id=r.name, spent=r.gateway.ledger.spent_in_fleet),
+        lambda r: listings.project(*r.records, project_id=r.name, spent_in=r.gateway.ledger.spent_in),
         lag_s=READ_LAG_S, answers=(listings.ProjectDetail,), errors=(404, 503),
     ),
     _projects(
@@ -129,13 +129,22 @@ ENTITIES = (
         lambda r: check_provider(r.catalog.provider(r.name), r.gateway.pool), answers=(ProviderHealth,), errors=(404, 422),
     ),
     _keys(
-        "GET", "/v1/keys", "list_keys", "All project keys, masked.", lambda r: keys.listing(r.registrar),
+        "GET", "/v1/keys", "list_keys", "All project keys, masked.", lambda r: keys.listing(r.registrar, r.gateway.ledger.key_spent),
         answers=(keys.Keys,),
     ),
     _keys(
         "POST", "/v1/keys", "create_key", "Make a key for a project.", lambda r: keys.create(r.registrar, r.body, r.actor),
         body=keys.CreateKey, answers=(keys.MadeKey,), errors=(404, 422, 503),
         notes="Only this answer contains the key.",
+    ),
+    _keys(
+        "GET", "/v1/keys/{key_id}", "get_key", "One key, masked, with its limits and what it has spent.",
+        lambda r: keys.one(r.registrar, r.name, r.gateway.ledger.key_spent), answers=(keys.KeyEntry,), errors=(404,),
+    ),
+    _keys(
+        "PATCH", "/v1/keys/{key_id}", "update_key", "Change the name, the expiry or the limits of a key.",
+        lambda r: keys.update(r.registrar, r.name, r.body, r.actor),
+        body=keys.UpdateKey, answers=(keys.KeyUpdated,), errors=(404, 422, 503),
     ),
     _keys(
         "DELETE", "/v1/keys/{key_id}", "revoke_key", "Revoke a key.",

@@ -309,10 +309,13 @@ CHARTS = (
     ),
     _page(
         "projects", "Projects with today's costs, and the stacks.",
-        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent=r.gateway.ledger.spent_in_fleet), pages.ProjectsPage,
+        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent_in=r.gateway.ledger.spent_in), pages.ProjectsPage,
         lag_s=READ_LAG_S, errors=(503,),
     ),
-    _page("keys", "Keys, and the projects a new one can be for.", lambda r: pages.access_keys(r.registrar), pages.KeysPage),
+    _page(
+        "keys", "Keys, and the projects a new one can be for.",
+        lambda r: pages.access_keys(r.registrar, spent_in=r.gateway.ledger.key_spent), pages.KeysPage,
+    ),
     _page("playground", "What can be tried.", lambda r: pages.playground(r.registrar), pages.PlaygroundPage),
     _page(
         "settings", "The configuration in force, each value with its origin (secrets are masked), and the fleet.", settings,

@@ -100,7 +100,7 @@ async def test_budget_status_of_a_project(tmp_path: Path, requests, status):
     async with open_test_gateway(tmp_path) as gateway:
         await store_records(gateway, *(record(n + 1) for n in range(requests)))
         store, catalog = gateway.store, gateway.current.catalog
-        shown = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent=gateway.ledger.spent))
+        shown = as_json(await listings.project(store, catalog, NOON, project_id="shop", spent_in=gateway.ledger.spent_in))
     assert (shown["budget_status"], shown["daily_budget"], shown["today_spend"]) == (status, 2.0, requests * 0.25)
 
 

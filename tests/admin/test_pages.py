@@ -43,7 +43,7 @@ async def test_models_with_their_prices(registrar):
 
 async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
     await projects.create(registrar, {"project_id": "new", "fallbacks": {"llm": ["sim/echo"]}}, BY)
-    page = as_json(await pages.projects(registrar, NOON, spent=lambda name: 1_700_000_000 if name == "shop" else 0))
+    page = as_json(await pages.projects(registrar, NOON, spent_in=lambda name, _period: 1_700_000_000 if name == "shop" else 0))
     rows = _by(page["projects"], "project_id")
     shop, new = rows["shop"], rows["new"]
     assert (shop["today_spend"], shop["share"], shop["budget_status"]) == (1.7, 0.85, "warning")
@@ -54,7 +54,7 @@ async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
 
 async def test_keys(registrar):
     created = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
-    page = as_json(pages.access_keys(registrar))
+    page = as_json(pages.access_keys(registrar, spent_in=lambda _key, _period: 0))
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
     assert created.key not in str(page)

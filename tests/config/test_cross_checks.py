@@ -17,6 +17,14 @@ BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
             "projects: {a: {fallbacks: {llm: [sim/echo]}}}",
             "gw.yaml:3:28: projects.a.fallbacks.llm has one model: nothing to fall back to",
         ),
+        (
+            "projects: {a: {total_budget: 5}}\nfleet: {valkey: 'valkey://127.0.0.1:1'}",
+            "gw.yaml:3:16: projects.a.total_budget is not shared in a fleet: each gateway counts it for itself",
+        ),
+        (
+            "auth: {keys: [{key: till-8351026789-shop, name: till, max_concurrent: 2}]}\nfleet: {valkey: 'valkey://127.0.0.1:1'}",
+            "gw.yaml:3:15: the limits of auth.keys.0 are not shared in a fleet: each gateway counts them for itself",
+        ),
         ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: no credential is required"),
         (
             "auth: {admin_token: till-8351026789-shop}\nmcp: {enabled: true}",
@@ -120,3 +128,22 @@ def test_records_are_in_one_place(tracking, problem):
         parse(text, file="gw.yaml", env={}, data_dir=Path("/d"))
     assert problem in str(raised.value)
     assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ("{key: till-8351026789-shop, total_budget: 5}", "gw.yaml:3:15: a key with limits needs a name that no other key has"),
+        (
+            "{key: till-8351026789-shop, name: a}, {key: desk-8351026789-shop, name: a, max_concurrent: 1}",
+            "gw.yaml:3:53: a key with limits needs a name that no other key has",
+        ),
+        ("{key: till-8351026789-shop, name: a, models: [echo]}", "'echo' is not a model id; write <provider>/<model>, or <provider>/*"),
+        ("{key: till-8351026789-shop, name: a, modalities: [video]}", "auth.keys.0.modalities.0 must be stt or llm or tts"),
+        ("{key: till-8351026789-shop, name: a, max_concurrent: 0}", "auth.keys.0.max_concurrent must be a whole number from 1"),
+    ],
+)
+def test_wrong_limits_of_keys(keys, problem):
+    with pytest.raises(ConfigError) as raised:
+        parse(f"{BASE}auth: {{keys: [{keys}]}}", file="gw.yaml", env={}, data_dir=Path("/d"))
+    assert problem in str(raised.value)

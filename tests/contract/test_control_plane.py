@@ -94,13 +94,13 @@ async def test_every_read_has_its_shape(running):
     failed = record(2, status="error", cost_nusd=None, ttfb_ms=None, attempts=())
     await store_records(running.gateway, record(1, turn_id="t1", session_id="s1"), failed)
     await running.ask("POST", "/v1/projects", PROJECT)
-    await running.ask("POST", "/v1/keys", {})
-    for operation_id, target in READS.items():
+    key_id = (await running.ask("POST", "/v1/keys", {})).json["key_id"]
+    for operation_id, target in {**READS, "get_key": f"/v1/keys/{key_id}"}.items():
         answer = await running.get(target)
         assert conforms(answer, operation_id)
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     reads = {route.id for route in TABLE.routes if route.method == "GET"}
-    assert reads == set(READS) | NO_JSON | SHARED | STORED | CAPTURED
+    assert reads == set(READS) | {"get_key"} | NO_JSON | SHARED | STORED | CAPTURED
 
 
 async def test_health(running):

@@ -36,6 +36,13 @@ export interface Shapes {
     budget_status: "exceeded" | "ok" | "warning";
     share: number | null;
   };
+  BudgetUse: {
+    period: "day" | "month" | "total" | "week";
+    budget: number;
+    spent: number;
+    budget_status: "exceeded" | "ok" | "warning";
+    share: number;
+  };
   Capture: {
     text?: boolean;
     audio?: boolean;
@@ -169,8 +176,16 @@ export interface Shapes {
   };
   CreateKey: {
     name?: string | null;
-    project?: string | null;
     expires_at?: number | null;
+    daily_budget?: number | null;
+    weekly_budget?: number | null;
+    monthly_budget?: number | null;
+    total_budget?: number | null;
+    models?: string[] | null;
+    modalities?: ("llm" | "stt" | "tts")[] | null;
+    requests_per_minute?: number | null;
+    max_concurrent?: number | null;
+    project?: string | null;
   };
   CreateModel: {
     modality: "llm" | "stt" | "tts";
@@ -186,6 +201,9 @@ export interface Shapes {
     name?: string | null;
     description?: string | null;
     daily_budget?: number | null;
+    weekly_budget?: number | null;
+    monthly_budget?: number | null;
+    total_budget?: number | null;
     budget_action?: "block" | "warn";
     default_stack?: string | null;
     tags?: string[] | null;
@@ -329,6 +347,17 @@ export interface Shapes {
     key_masked: string;
     created_at: number | null;
     expires_at: number | null;
+    daily_budget: number;
+    weekly_budget: number;
+    monthly_budget: number;
+    total_budget: number;
+    models: string[];
+    modalities: ("llm" | "stt" | "tts")[];
+    requests_per_minute: number | null;
+    max_concurrent: number | null;
+    spent_today: number;
+    spent_total: number;
+    budgets: Shapes["BudgetUse"][];
     source: "db" | "yaml";
     origin: string;
   };
@@ -408,6 +437,17 @@ export interface Shapes {
     key_masked: string;
     created_at: number | null;
     expires_at: number | null;
+    daily_budget: number;
+    weekly_budget: number;
+    monthly_budget: number;
+    total_budget: number;
+    models: string[];
+    modalities: ("llm" | "stt" | "tts")[];
+    requests_per_minute: number | null;
+    max_concurrent: number | null;
+    spent_today: number;
+    spent_total: number;
+    budgets: Shapes["BudgetUse"][];
     source: "db" | "yaml";
     key: string;
   };
@@ -555,6 +595,9 @@ export interface Shapes {
     name: string;
     description: string;
     daily_budget: number;
+    weekly_budget: number;
+    monthly_budget: number;
+    total_budget: number;
     budget_action: "block" | "warn";
     default_stack: string;
     tags: string[];
@@ -568,6 +611,9 @@ export interface Shapes {
     name: string;
     description: string;
     daily_budget: number;
+    weekly_budget: number;
+    monthly_budget: number;
+    total_budget: number;
     budget_action: "block" | "warn";
     default_stack: string;
     tags: string[];
@@ -578,6 +624,7 @@ export interface Shapes {
     requests_today: number;
     budget_status: "exceeded" | "ok" | "warning";
     share: number | null;
+    budgets: Shapes["BudgetUse"][];
     fallbacks: { [key: string]: string[] };
     own_keys: string[];
     origin: string;
@@ -852,6 +899,18 @@ export interface Shapes {
     requests: number;
     models: { [key: string]: string };
   };
+  UpdateKey: {
+    name?: string | null;
+    expires_at?: number | null;
+    daily_budget?: number | null;
+    weekly_budget?: number | null;
+    monthly_budget?: number | null;
+    total_budget?: number | null;
+    models?: string[] | null;
+    modalities?: ("llm" | "stt" | "tts")[] | null;
+    requests_per_minute?: number | null;
+    max_concurrent?: number | null;
+  };
   UpdateModel: {
     display_name?: string | null;
     default_language?: string | null;
@@ -862,6 +921,9 @@ export interface Shapes {
     name?: string | null;
     description?: string | null;
     daily_budget?: number | null;
+    weekly_budget?: number | null;
+    monthly_budget?: number | null;
+    total_budget?: number | null;
     budget_action?: "block" | "warn";
     default_stack?: string | null;
     tags?: string[] | null;

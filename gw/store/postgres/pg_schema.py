@@ -138,7 +138,23 @@ def _shared(db: PgConnection) -> None:
     _run(db, f"create table slots (slot integer primary key, instance {_TEXT} not null unique)")
 
 
-MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared)
+_OWNER_SPEND = f"""
+create table owner_spend (
+    owner {_TEXT} not null, id {_TEXT} not null, day bigint not null, slot integer not null, nusd bigint not null,
+    primary key (owner, id, day, slot)
+);
+insert into owner_spend select 'project', project, bucket, 0, sum(cost_nusd + estimated_nusd) from rollup_day
+    group by project, bucket having sum(cost_nusd + estimated_nusd) <> 0;
+insert into owner_spend select 'key', key_id, floor(timestamp / 86400), 0, sum(coalesce(cost_nusd, 0) + estimated_nusd)
+    from requests where key_id is not null group by 2, 3 having sum(coalesce(cost_nusd, 0) + estimated_nusd) <> 0"""
+
+
+def _owner_spend(db: PgConnection) -> None:
+    """Add spend by day of projects, from the rollups, and of keys, from the records that are still kept."""
+    _run(db, _OWNER_SPEND)
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend)
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from gw.store import attempt_rollups, first_audio, rollups
+from gw.store import attempt_rollups, first_audio, owner_spend, rollups
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
 from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain, Spend
@@ -61,6 +61,7 @@ _DELETE_EMPTY = {
     + " and ".join(f"{name} = 0" for name in SUMS)
     for table in TABLES.values()
 }
+_ADD_SPEND = _upsert("owner_spend", ("owner", "id", "day"), ("nusd",), {})
 _FIND_AUDIO = {table: _stored(table, _AUDIO_KEYS, "waits") for table in first_audio.TABLES.values()}
 _ADD_AUDIO = {table: _upsert(table, _AUDIO_KEYS, (), {"waits": "excluded.waits"}) for table in first_audio.TABLES.values()}
 _LATER_ERROR = "case when excluded.last_at >= r.last_at then excluded.last_error else r.last_error end"
@@ -113,6 +114,7 @@ def add(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
     _add_sums(db, slot, "hour", hours)
     _add_sums(db, slot, "day", days)
     _add_attempts(db, slot, records, 1)
+    _add_spend(db, slot, records, 1)
 
 
 def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
@@ -125,12 +127,17 @@ def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> N
         _add_sums(db, slot, grain, groups)
         _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
     _add_attempts(db, slot, records, -1)
+    _add_spend(db, slot, records, -1)
     db.raw.execute("delete from rollup_attempt where slot = %s and attempts = 0", (slot,))
 
 
 def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
     counted = attempt_rollups.counted(records).items()
     _write(db, _ADD_ATTEMPTS, [(*key, slot, sign * int(str(count)), error, at) for key, (count, at, error) in counted])
+
+
+def _add_spend(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
+    _write(db, _ADD_SPEND, [(*key, slot, sign * nusd) for key, nusd in owner_spend.spend_of(records).items()])
 
 
 def _add_sums(db: PgConnection, slot: int, grain: Grain, groups: Mapping[Any, BucketSums]) -> None:

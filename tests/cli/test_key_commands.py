@@ -22,7 +22,7 @@ def test_a_key_is_printed_once_and_alone(run, request, where):
     key_id = re.search(r"key_[0-9a-f]{12}\b", added.stderr)[0]
     assert "it is not shown again" in added.stderr
     head, row = (line.split("\t") for line in run("keys", "list").stdout.splitlines())
-    assert head == ["id", "name", "project", "key", "made", "expires", "source"]
+    assert head == ["id", "name", "project", "key", "made", "expires", "spent_today", "spent_total", "limits", "source"]
     assert row[:3] == [key_id, "till", "shop"]
     assert added.stdout.strip() not in "\t".join(row)
     shown = dict(line.split("\t") for line in run("keys", "show", key_id).stdout.splitlines())
