@@ -61,7 +61,16 @@ class HttpResponse:
                 raise self._failure
             if self._done:
                 return b""
-            await self._fill()
+            transport = self._in_use()
+            try:
+                piece = await transport.receive_some(READ_BYTES)
+            except LOST as error:
+                transport.abort()
+                raise self._ended(False, describe(error)) from error
+            except BaseException:
+                transport.abort()
+                raise
+            self._received(piece, nothing_yet=False)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
         parts.clear()
         return data
@@ -141,13 +150,22 @@ class HttpResponse:
 
         Raises ProviderUnreachable if the connection ended before the first byte of an answer, UpstreamProtocolError.
         """
-        taken = await self._fill(nothing_yet=True)
+        taken, transport = 0, self._in_use()
         while not self._got_head:
             if self._failure is not None:
                 raise self._failure
             if taken > HEAD_MAX_BYTES or len(self.headers) > HEAD_MAX_FIELDS:
                 raise self._malformed("the answer's head is too large")
-            taken += await self._fill()
+            try:  # here and in `receive_some`: a coroutine that both await would cost more than a streamed token's decoding
+                piece = await transport.receive_some(READ_BYTES)
+            except LOST as error:
+                transport.abort()
+                raise self._ended(not taken, describe(error)) from error
+            except BaseException:
+                transport.abort()
+                raise
+            self._received(piece, nothing_yet=not taken)
+            taken += len(piece)
         if len(self.headers) > HEAD_MAX_FIELDS or (
             taken > HEAD_MAX_BYTES and sum(len(name) + len(value) for name, value in self.headers) > HEAD_MAX_BYTES
         ):
@@ -185,26 +203,19 @@ class HttpResponse:
                 if data := transport.receive_now():
                     self._feed(parser, data)
 
-    async def _fill(self, *, nothing_yet: bool = False) -> int:
-        """Read once into the parser; return the number of bytes."""
-        transport, parser = self._transport, self._parser
-        if transport is None or parser is None:
+    def _in_use(self) -> Transport:
+        if self._transport is None:
             raise trio.ClosedResourceError("this answer's `async with` block has ended")
-        try:
-            data = await transport.receive_some(READ_BYTES)
-        except LOST as error:
-            transport.abort()
-            raise self._ended(nothing_yet, describe(error)) from error
-        except BaseException:
-            transport.abort()
-            raise
-        if not data:
-            if not self._got_head or self.header(b"content-length") or self.header(b"transfer-encoding"):
-                raise self._ended(nothing_yet, "closed the connection")
+        return self._transport
+
+    def _received(self, data: bytes, *, nothing_yet: bool) -> None:
+        """Give a piece to the parser; b"": the upstream has closed the connection."""
+        if data and self._parser is not None:
+            self._feed(self._parser, data)
+        elif not self._got_head or self.header(b"content-length") or self.header(b"transfer-encoding"):
+            raise self._ended(nothing_yet, "closed the connection")
+        else:
             self._done, self._keep = True, False
-            return 0
-        self._feed(parser, data)
-        return len(data)
 
     def _feed(self, parser: httptools.HttpResponseParser, data: bytes | bytearray) -> None:
         try:

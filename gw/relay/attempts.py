@@ -203,6 +203,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
 
     __slots__ = (
         "_abort", "_attempt", "_call", "_hedges", "_model", "_open", "_overtaken", "_request", "_scope", "_upstream", "aborted",
+        "is_waiting",
     )  # fmt: skip
 
     def __init__(self, request: RequestContext[S, E], model: Model, *, hedges: bool = False) -> None:
@@ -213,6 +214,8 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._scope: trio.CancelScope | None = None
         self._abort: Callable[[], None] | None = None
         self.aborted = False
+        self.is_waiting = False
+        """The next events are awaited: all events before have been sent on."""
         self._overtaken = False
         self._hedges = hedges
 
@@ -283,24 +286,29 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
 
     async def receive(self, receive: Callable[[], Awaitable[list[E]]], idle_s: float) -> list[E]:
         """Return the next events. Raise what `receive` raises, and UpstreamSlow after `idle_s` of silence."""
+        meter, self.is_waiting = self._request.meter, True
         if self._scope is None:  # a third of a cancel scope's price, and an answer has many pieces
-            self._set_deadline(self._request.meter.accounting.monotonic() + idle_s)
+            deadlines = self._request.in_flight.keeper.deadlines
+            deadlines[self] = meter.accounting.monotonic() + idle_s
             try:
                 events = await receive()
             except ProviderError:
                 if not self.aborted:
                     raise
             else:
-                self._set_deadline(math.inf)
+                deadlines[self] = math.inf
+                self.is_waiting, meter.last_event_at = False, meter.accounting.monotonic()
                 return events
         else:
             scopes = self._request.in_flight.scopes  # the reader's task may be another one than the attempt's
             with trio.move_on_after(idle_s) as reading:
                 scopes.add(reading)
                 try:
-                    return await receive()
+                    events = await receive()
                 finally:
                     scopes.discard(reading)
+                self.is_waiting, meter.last_event_at = False, meter.accounting.monotonic()
+                return events
             if self._request.in_flight.stopping:
                 raise Stopping
         detail = f"silent for {idle_s:g} s in the middle of its answer"

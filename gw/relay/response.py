@@ -61,7 +61,6 @@ class Response(Generic[S, E]):
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""
-        self._waiting = False  # for the upstream: all events before have been sent on
         self._first_events: list[E] | None = opened.events
         self._scope = opened.scope
         self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive
@@ -97,16 +96,10 @@ class Response(Generic[S, E]):
         with trio.move_on_after(_COMMIT_WAIT_S):
             await self.meter.accounting.records.wait_committed(self.meter.id)
 
-    async def _next_events(self) -> list[E]:
-        events = self._first_events
-        self._first_events = None
-        if events is None:
-            assert self._scope is not None
-            self._waiting = True
-            events = await self._scope.receive(self._receive, self._allowed_silence_s())
-            self._waiting = False
-            self.meter.last_event_at = self.meter.accounting.monotonic()
-        return events
+    def _next_events(self) -> Awaitable[list[E]]:
+        """Wait for the events after the first."""
+        assert self._scope is not None
+        return self._scope.receive(self._receive, self._allowed_silence_s())
 
     def _allowed_silence_s(self) -> float:
         return self._idle_s
@@ -145,7 +138,8 @@ class Response(Generic[S, E]):
             return NO_WASTE
         else:
             after_s = trio.current_time() - (self.meter.content_at or self.meter.started)
-            reached = self._counter.reached(usage, passed_on=self._waiting, after_s=after_s)
+            passed_on = self._scope is not None and self._scope.is_waiting
+            reached = self._counter.reached(usage, passed_on=passed_on, after_s=after_s)
         return waste_of(self.meter.modality, usage, reached, self._cost)
 
     def _cost(self, usage: Usage) -> Cost:

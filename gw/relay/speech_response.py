@@ -149,7 +149,9 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             part = self._part
             part.progress.listen()
             try:
-                events = await self._next_events()
+                events, self._first_events = self._first_events, None
+                if events is None:
+                    events = await self._next_audio()
                 ended = part.counter.add(events, part.call.provider.id)
                 self._playback.send(part.add(events), trio.current_time())
                 if ended and (fault := self._shortness(part)) is not None:
@@ -168,16 +170,16 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             if events:
                 return events
 
-    async def _next_events(self) -> list[SpeakEvent]:
+    async def _next_audio(self) -> list[SpeakEvent]:
         if self._failing is not None:
             fault, self._failing = self._failing, None
             raise fault
         if not self._part.progress.audio_s or not self._successors.has_others():
-            return await super()._next_events()
+            return await self._next_events()
         now = trio.current_time()
         self._successors.connect_at(now + dial_after_s(self._playback.sent_s - self._playback.played_s(now)))
         try:
-            return await super()._next_events()
+            return await self._next_events()
         finally:
             self._successors.connect_at(None)
 

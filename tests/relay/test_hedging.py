@@ -44,6 +44,10 @@ class Script:
     def meter(self):
         return self
 
+    @property
+    def accounting(self):
+        return SimpleNamespace(monotonic=trio.current_time)
+
     def begin_attempt(self, model, now):
         self.attempts.append(Attempt(model, now))
         return self.attempts[-1]

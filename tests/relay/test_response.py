@@ -65,10 +65,14 @@ class Stream:
 
 
 class Scope(AttemptScope):
-    def __init__(self): ...
+    def __init__(self):
+        self.is_waiting = False
 
     async def receive(self, receive, idle_s):
-        return await receive()
+        self.is_waiting = True
+        events = await receive()
+        self.is_waiting = False
+        return events
 
 
 AUDIO = [AudioChunk(data=bytes(4_800))]
