@@ -167,7 +167,9 @@ http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_pat
         worker = int(Path(f"/proc/{master.pid}/task/{master.pid}/children").read_text().split()[0])
         return port, worker
 
-    def start_gateway(self, name: str, python: str, environment: dict[str, str]) -> tuple[int, int, float]:
+    def start_gateway(
+        self, name: str, python: str, environment: dict[str, str], program: tuple[str, ...] = ("-m", "gw")
+    ) -> tuple[int, int, float]:
         port = free_port()
         config = self.folder / f"{name}.yaml"
         config.write_text(f"""
@@ -183,7 +185,7 @@ cost_tracking: {{db_path: {self.folder}/{name}.db}}
         env = environment | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
         subprocess.run([python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
         began = time.monotonic()
-        process = self.start(pinned(0, python, "-m", "gw", "serve", "--port", str(port)), env=env)
+        process = self.start(pinned(0, python, *program, "serve", "--port", str(port)), env=env)
         wait_until_it_answers(
             f"http://127.0.0.1:{port}/v1/chat/completions",
             b'{"model":"up/bench","messages":[{"role":"user","content":"hi"}]}',
