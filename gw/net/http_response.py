@@ -24,7 +24,7 @@ class HttpResponse:
     """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
 
     __slots__ = (
-        "_codings", "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider",
+        "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider",
         "_silent_bytes", "_transport", "headers", "status",
     )  # fmt: skip
 
@@ -40,7 +40,7 @@ class HttpResponse:
         self._parts: list[bytes] = []
         self._failure: ProviderError | None = None
         self._silent_bytes = 0
-        self._got_head = self._interim = self._done = self._mute = self._codings = False
+        self._got_head = self._interim = self._done = self._mute = False
         self._keep = True
 
     def header(self, name: bytes) -> bytes | None:
@@ -115,10 +115,7 @@ class HttpResponse:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._got_head:  # else a trailer, or past the end
-            name = name.lower()
-            self.headers.append((name, value))
-            if name in _CODINGS:
-                self._codings = True
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         if self._got_head or self._parser is None:
@@ -184,7 +181,7 @@ class HttpResponse:
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
             raise self._malformed(f"status {self.status} is not an HTTP status")
-        if not self._codings:
+        if _CODINGS.isdisjoint(dict(self.headers)):
             return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
