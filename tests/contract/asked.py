@@ -23,6 +23,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
 
 SAID, SECRET = "my card is four two", "four"
@@ -54,6 +55,7 @@ SETUPS: Mapping[str, VendorSetup] = {
         make=FakeElevenLabs, stt="scribe_v2", live="scribe_v2_realtime", tts="eleven_flash_v2_5"
     ),
     "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
+    "soniox": VendorSetup(make=FakeSoniox, live="stt-rt-v5"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),

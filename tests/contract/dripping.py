@@ -18,6 +18,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.soniox import FakeSoniox
 
 TEXT = "One, two, three, four and five, and six, seven, eight and nine. "
 """Some three seconds of the tone voice."""
@@ -58,6 +59,7 @@ LISTENERS = (
     Behind("cartesia", FakeCartesia, "ink-2"),
     Behind("assemblyai", FakeAssemblyAI, "universal-3-6-pro"),
     Behind("elevenlabs", FakeElevenLabs, "scribe_v2_realtime"),
+    Behind("soniox", FakeSoniox, "stt-rt-v5"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

@@ -9,7 +9,14 @@ import pytest
 
 from gw.types.audio import PCM_16K
 from gw.types.stt import ListenPace, ListenRequest
-from gw.wire import assemblyai_stream, cartesia_listen, deepgram_flux_listen, deepgram_listen, elevenlabs_listen
+from gw.wire import (
+    assemblyai_stream,
+    cartesia_listen,
+    deepgram_flux_listen,
+    deepgram_listen,
+    elevenlabs_listen,
+    soniox_listen,
+)
 from gw.wire.openai_realtime_beta import BetaListenClient
 from gw.wire.openai_realtime_client import RealtimeListenClient
 
@@ -103,6 +110,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         ),
         (eleven(request("elevenlabs", options=options(commit_strategy="turn_prediction"))), due(0.0, 10.0)),
         (eleven(request("elevenlabs", options=options(filter_background_audio="true"))), due(0.0, math.inf, has_times=False)),
+        # Soniox: an endpoint after a silence, or by command
+        (soniox_listen.pace_of(request()), due(0.0, 2.0, **flushed(1.2))),
+        (soniox_listen.pace_of(request(endpointing_ms=300)), due(0.0, 0.5, **flushed(0.5))),
         # OpenAI: the end of speech is reported, then its words
         (RealtimeListenClient("p", request(), "gpt-4o-transcribe").pace, due(0.5, 0.5, 10.0)),
         (RealtimeListenClient("p", request(endpointing_ms=900), "gpt-4o-transcribe").pace, due(0.9, 0.9, 10.0)),

@@ -36,6 +36,7 @@ from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.scripted import ScriptedVendor
+from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
 
 KEY = "correct horse battery staple"
@@ -109,6 +110,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="voice", status=400, code="voice_not_found", error=ProviderRejected, fault="request"),
         ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
+    "soniox": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -372,6 +374,12 @@ VENDORS: Mapping[str, Entrant] = {
         vendor=partial(VoiceVendor, FakeAssemblyAI),
         models={"stt": "universal-3-6-pro", "llm": "", "tts": ""},
         hosts=("streaming.assemblyai.com",),
+        streams_transcripts=False,
+    ),
+    "soniox": Entrant(
+        vendor=partial(VoiceVendor, FakeSoniox),
+        models={"stt": "stt-rt-v5", "llm": "", "tts": ""},
+        hosts=("stt-rt.soniox.com",),
         streams_transcripts=False,
     ),
     "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),

@@ -16,9 +16,16 @@ from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.soniox import FakeSoniox
 
-FAKES = {"deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs}
-MODELS = {"deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2"}
+FAKES = {
+    "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
+    "soniox": FakeSoniox,
+}  # fmt: skip
+MODELS = {
+    "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
+    "soniox": "stt-rt-v5",
+}  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
 FRAME_S, SILENT_FRAME_S = 0.05, 0.25
@@ -26,7 +33,7 @@ SAID = ["one two three", "four five", "sixteen"]
 PAUSE_S = 1.0
 PAUSES = {
     "deepgram": {"final_after_s": 3.0}, "assemblyai": {"turn_silence_s": 1.28}, "cartesia": {"endpoint_s": 5.0},
-    "elevenlabs": {"vad_silence_s": 1.5},
+    "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
