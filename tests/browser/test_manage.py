@@ -94,7 +94,7 @@ def test_a_project(fresh, view):
     answer = fresh.ask("/v1/projects/phone")
     assert (answer["name"], answer["daily_budget"], answer["tags"]) == ("Phone line", 5, ["production", "de"])
     page.get_by_role("button", name="Edit phone").click()
-    dialog.get_by_label("When the budget is spent").select_option("block")
+    dialog.get_by_label("When a budget is spent").select_option("block")
     dialog.get_by_role("button", name="Save").click()
     _row(page, "phone").get_by_text("then blocked").wait_for()
     page.get_by_role("button", name="Delete phone").click()
@@ -135,6 +135,39 @@ def test_a_key_is_shown_once_and_opens(guarded, view):
     dialog.get_by_role("button", name="Revoke", exact=True).click()
     page.get_by_role("button", name="Revoke agent").wait_for(state="detached")
     assert guarded.ask("/v1/models", headers={"authorization": f"Bearer {key}"})["error"]["type"] == "AuthError"
+
+
+def test_limits_of_a_key_are_set_and_what_it_has_spent_is_shown(fresh, view):
+    key = fresh.ask("/v1/keys", {"name": "agent", "project": "default"})
+    seen = view(fresh)
+    page = seen.open("/keys")
+    assert "none" in _row(page, key["key_id"]).inner_text()
+    page.get_by_role("button", name="Edit agent").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Monthly budget in USD").fill("20")
+    dialog.get_by_label("Total budget in USD").fill("100")
+    dialog.get_by_label("Requests a minute").fill("60")
+    dialog.get_by_label("Requests and sessions at once").fill("2")
+    dialog.get_by_role("textbox", name="Models").fill("sim/*, sim/echo")
+    dialog.get_by_label("language models").check()
+    dialog.get_by_role("button", name="Save").click()
+    row = _row(page, key["key_id"])
+    row.locator("[data-period=month]").wait_for()
+    assert row.locator("[data-period=month]").inner_text().split() == ["0", "%", "of", "$20.00", "a", "month", "then", "refused"]
+    assert row.locator("[data-period=total]").inner_text().split()[:6] == ["0", "%", "of", "$100.00", "in", "all"]
+    for limit in ("sim/*", "language models", "60 a minute", "2 at once"):
+        assert limit in row.inner_text()
+    body = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
+    fresh.ask("/v1/chat/completions", body, headers={"authorization": f"Bearer {key['key']}"})
+    [shown] = fresh.ask("/v1/keys")["keys"]
+    assert (shown["monthly_budget"], shown["total_budget"]) == (20, 100)
+    assert (shown["models"], shown["modalities"]) == (["sim/*", "sim/echo"], ["llm"])
+    assert (shown["requests_per_minute"], shown["max_concurrent"], shown["expires_at"]) == (60, 2, None)
+    assert shown["spent_total"] > 0
+    page.reload()
+    seen.settle()
+    spent = _row(page, key["key_id"]).locator("td.num").all_inner_texts()
+    assert spent[0] == spent[1] != "$0.00"
 
 
 def test_what_gw_yaml_defines_is_locked_with_its_line(guarded, view):
