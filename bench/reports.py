@@ -1,8 +1,9 @@
 """Measure the reports on a large database, and what reading them does to the data plane, in one run.
 
-    python bench/reports.py --db FILE [--rate 100] [--seconds 4] [--rounds 8] [--pollers 2] [--alone] [--write docs/performance.md]
+    python bench/reports.py (--db FILE | --database postgresql://…) [--rate 100] [--seconds 4] [--rounds 8] [--pollers 2] [--alone]
+        [--write docs/performance.md]
 
-FILE comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
+FILE, or the database, comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
 core 0, load, fake provider and readers have core 1 (see `bench/run.py`). First every report is asked for one at a time;
 then the data plane is loaded at a fixed rate, in short turns alone and while `pollers` dashboards ask for all reports in a ring
 without a pause. `--rounds 0`: only the reports; `--alone`: see `bench/run.py`.
@@ -77,7 +78,8 @@ def reports() -> dict[str, str]:
 class Gateway(Bench):
     """The gateway of `bench/run.py` on an existing database, and a fake provider; no nginx."""
 
-    def __init__(self, folder: Path, db: Path, seconds: float) -> None:
+    def __init__(self, folder: Path, db: str, seconds: float) -> None:
+        """`db`: the setting that names the database."""
         super().__init__(folder, sys.executable, seconds)
         self.db = db
 
@@ -105,7 +107,7 @@ class Gateway(Bench):
         entries = [f"  {modality}: {{{', '.join(listed)}}}" for modality, listed in named.items()]
         projects = [f"  project-{n:02}: {{daily_budget: 5}}" for n in range(20)]
         return "\n".join(
-            ["providers:", *lines, "models:", *entries, "projects:", *projects, f"cost_tracking: {{db_path: {self.db}}}"]
+            ["providers:", *lines, "models:", *entries, "projects:", *projects, f"cost_tracking: {{{self.db}}}"]
         )
 
     def get(self, connection: http.client.HTTPConnection, path: str) -> bytes:
@@ -134,7 +136,7 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict[str, float]]:
+def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict]:
     """Report → first, p50 and p95 in ms, and its size. The first is that of a gateway that has just been started."""
     connection, measured = gateway.connection(), {}
     for name, path in gateway.paths().items():
@@ -144,9 +146,10 @@ def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict[str, float]]:
             size = len(gateway.get(connection, path))
             took.append((time.perf_counter() - began) * 1e3)
         measured[name] = {
-            "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "kb": size / 1024
+            "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "kb": size / 1024, "took": took
         }  # fmt: skip
-        print(f"{name}: {measured[name]}", file=sys.stderr)
+        shown = {key: round(value, 1) for key, value in measured[name].items() if key != "took"}
+        print(f"{name}: {shown}", file=sys.stderr)
     connection.close()
     return measured
 
@@ -194,10 +197,13 @@ def beside_the_data_plane(gateway: Gateway, rate: float, rounds: int, pollers: i
     return results
 
 
-def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], options: argparse.Namespace) -> str:
+def text(single: dict[str, dict], beside: dict[str, list[dict]], options: argparse.Namespace) -> str:
     machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
     lines = [
         f"Measured {datetime.date.today()} on {machine}; {options.times} times each, over one kept connection.",
+        "",
+        f"All reports together: p95 {percentile(sorted(p for f in single.values() for p in f['took']), 0.95):.1f} ms, slowest report's p95 "
+        f"{max(f['p95'] for f in single.values()):.1f} ms.",
         "",
         "| report | size, kB | first, ms | p50, ms | p95, ms |",
         "|---|---|---|---|---|",
@@ -224,7 +230,9 @@ def text(single: dict[str, dict[str, float]], beside: dict[str, list[dict]], opt
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--db", type=Path, required=True)
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--db", type=Path)
+    where.add_argument("--database", help="address of a PostgreSQL database")
     parser.add_argument("--rate", type=float, default=100)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--rounds", type=int, default=8)
@@ -235,7 +243,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.alone:
         run_alone()
-    with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), options.db, options.seconds) as gateway:
+    db = f"database: '{options.database}'" if options.database else f"db_path: {options.db}"
+    with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), db, options.seconds) as gateway:
         single = one_at_a_time(gateway, options.times)
         beside = beside_the_data_plane(gateway, options.rate, options.rounds, options.pollers)
     report = text(single, beside, options)

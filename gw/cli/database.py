@@ -6,7 +6,7 @@ Copying and measuring also work while a gateway runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,9 @@ from gw.cli.output import aside, log_warnings, share_bar
 from gw.cli.resource import json_option, print_facts
 from gw.config.settings import Settings
 from gw.errors import ConfigError
+from gw.types.secret import Secret
+
+_FOREVER_DAYS = 36_500
 
 if TYPE_CHECKING:
     from gw.store.migrations import Progress
@@ -162,6 +165,65 @@ async def _migrate(path: Path, on_upgrade: Progress) -> None:
     log_warnings()
     async with open_store(path, clock=SystemClock(), on_upgrade=on_upgrade):
         pass
+
+
+@db.command()
+@click.argument("source")
+@click.argument("target", required=False)
+@click.pass_context
+def copy(ctx: click.Context, source: str, target: str | None) -> None:
+    """Copy the SQLite database SOURCE to the PostgreSQL database TARGET.
+
+    SOURCE is sqlite:PATH or a path, TARGET an address that begins with postgresql://; by default the configured one, whose password no
+    other user sees then. TARGET must be empty. No gateway may run on either. A copy that is interrupted goes on when the command
+    is run again, and no gateway starts on TARGET before it is complete. SOURCE keeps what it has.
+
+    \b
+    gw db copy sqlite:/var/lib/gw/gw.db
+    gw db copy gw.db postgresql://gw@db.internal/gw
+    """
+    path = Path(source.removeprefix("sqlite:").removeprefix("//")).resolve()
+    if not path.exists():
+        raise CommandFailed(f"there is no database at {path}")
+    url = _target(target)
+    log_warnings()
+    with share_bar("copying") as copied:
+        name, records = trio.run(_copy_over, path, url, copied)
+    aside(f"{path} -> {name}: {records} records, with all sums, entities and the audit log")
+
+
+def _target(target: str | None) -> Secret:
+    """Return the address to copy to. Raises ConfigError, CommandFailed."""
+    from gw.config.database_rules import POSTGRES, check_client, check_database
+
+    if target is None:
+        settings = load(None)
+        check_database(settings)
+        if not settings.cost_tracking.database:
+            raise CommandFailed("name a TARGET, or set cost_tracking.database", CONFIG)
+        return settings.cost_tracking.database
+    if not target.startswith(POSTGRES):
+        raise click.UsageError(f"TARGET must begin with {POSTGRES[0]}")
+    if (missing := check_client()) is not None:
+        raise CommandFailed(f"PostgreSQL {missing}", CONFIG)
+    return Secret(target)
+
+
+async def _copy_over(path: Path, url: Secret, on_progress: Callable[[int, int], None]) -> tuple[str, int]:
+    """Return the name of the target, and how many records it has."""
+    from gw.store.postgres.copy_over import copy_over
+    from gw.store.postgres.pg_connection import named
+    from gw.store.store import open_store
+    from gw.telemetry.clock import SystemClock
+
+    def step(done: int, total: int) -> None:
+        trio.from_thread.check_cancelled()
+        on_progress(done, total)
+
+    # Open to write: it brings the journal in, and keeps gateways out. Nothing is deleted.
+    async with open_store(path, clock=SystemClock(), retention_days=_FOREVER_DAYS):
+        mark = await trio.to_thread.run_sync(partial(copy_over, path, url, on_progress=step))
+    return named(url), mark.records
 
 
 @db.command("import")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from gw.config.database_rules import POSTGRES
 from gw.config.load import Document, Path, dotted
 from gw.config.mcp_rules import TOKEN_HINT, open_to_all
 from gw.config.node import suggestion
@@ -21,7 +22,6 @@ from gw.types.ids import ANY_NAME, MODALITIES, Modality, is_model_pattern, split
 from gw.types.provider_types import PROVIDER_TYPES
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(\[[0-9a-f:.]+\]|[^\s/?#:@A-Z]+)(:[0-9]{1,5})?")
-_POSTGRES = ("postgresql://", "postgres://")
 _FLEET_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 Chains = Mapping[Modality, tuple[str, ...]]
 
@@ -211,8 +211,8 @@ class CrossChecks:
             what = "cost_tracking has both database and db_path"
             hint = "keep one: database is PostgreSQL, db_path a file of SQLite; `gw db copy` brings the records of a file over"
             self._document.problem(("cost_tracking", "database"), what, hint, key=True)
-        if not database.startswith(_POSTGRES):
-            what = f"cost_tracking.database must begin with {_POSTGRES[0]}"
+        if not database.startswith(POSTGRES):
+            what = f"cost_tracking.database must begin with {POSTGRES[0]}"
             self._document.problem(("cost_tracking", "database"), what, "a file of SQLite is cost_tracking.db_path")
 
     def _cors(self) -> None:

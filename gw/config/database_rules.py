@@ -8,6 +8,14 @@ from gw.config.fleet_rules import FLEET_EXTRA
 from gw.config.settings import Settings
 from gw.errors import ConfigError, Problem, install_extra
 
+POSTGRES = ("postgresql://", "postgres://")
+"""Beginnings of an address."""
+
+
+def check_client() -> str | None:
+    """Return what is missing to speak to PostgreSQL, None if nothing is."""
+    return None if find_spec("psycopg") is not None else f"needs a client that is not installed; {install_extra(FLEET_EXTRA)}"
+
 
 def check_database(settings: Settings) -> None:
     """Raise ConfigError, with the line of the setting, if the client of PostgreSQL is not installed.

@@ -7,8 +7,10 @@ import json
 import msgspec
 import pytest
 import structlog
+import trio
 
 from gw.store.postgres import pg_schema
+from gw.store.store import open_store
 from gw.telemetry.clock import SystemClock
 from tests.fakes import databases
 from tests.fakes.records import record
@@ -52,3 +54,22 @@ def test_the_commands_of_the_database(run, url, tmp_path):
     assert "changed in the PostgreSQL database gw at" in result.stderr
     assert databases.server().execute("select kind, id from gw.managed", "gw") == [("project", "shop")]
 
+
+
+def test_a_file_is_copied_to_the_configured_database(run, url, tmp_path):
+    async def fill() -> None:
+        async with open_store(tmp_path / "old.db", clock=SystemClock()) as store:
+            await store.load([record(f"r{n}", timestamp=SystemClock().now() - n) for n in range(7)])
+
+    trio.run(fill)
+    result = run("db", "copy", "sqlite:old.db")
+    assert result.exit_code == 0, result.output
+    assert "old.db -> the PostgreSQL database gw at" in result.stderr
+    assert "7 records, with all sums" in result.stderr
+    assert json.loads(run("db", "stats", "--json").stdout)["requests"] == 7
+    assert "r6" in run("logs").stdout
+    again = run("db", "copy", "old.db", url)
+    assert again.exit_code == 3
+    assert "already, complete" in again.stderr
+    assert "there is no database" in run("db", "copy", "none.db").stderr
+    assert "TARGET must begin with postgresql://" in run("db", "copy", "old.db", "mysql://x").stderr

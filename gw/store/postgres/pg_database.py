@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from gw.errors import StoreUnavailable
+from gw.errors import DatabaseUnusable, StoreUnavailable
 from gw.store import entity_rows
 from gw.store.batches import in_halves
 from gw.store.entity_rows import Change
 from gw.store.postgres import partitions, pg_records, pg_schema, slot_rollups
+from gw.store.postgres.copy_over import unfinished_copy
 from gw.store.postgres.pg_connection import TRANSIENT, PgConnection, connect, describe, named, translated
 from gw.store.record_database import RecordDatabase, Refused
 from gw.store.sql_connection import SqlConnection
@@ -58,6 +59,8 @@ class PostgresRecords(PostgresTarget):
             db = connect(self._url)
             try:
                 pg_schema.migrate(db, self.name, on_progress=on_progress)
+                if (mark := unfinished_copy(db)) is not None:
+                    raise DatabaseUnusable(what=f"{self.name} has an unfinished copy of {mark.source}: run `gw db copy` again")
                 pg_records.prepare(db)
                 writer = pg_records.BatchWriter(db, slot_rollups.lease_slot(db, self._instance))
             except BaseException:

@@ -110,11 +110,7 @@ def _known(db: PgConnection, ids: list[str]) -> set[str]:
 
 def _insert(db: PgConnection, records: Sequence[RequestRecord]) -> list[RequestRecord]:
     """Insert the records with a new id, and return them."""
-    cursor = db.raw.cursor()
-    with cursor.copy(_COPY.encode()) as copy:
-        for place, record in enumerate(records):
-            copy.write_row((*map(storable, requests.row_of(record)), place))
-    inserted = {id_ for (id_,) in cursor.execute(_INSERT.encode())}
+    inserted = insert_rows(db, map(requests.row_of, records))
     if len(inserted) == len(records):
         return list(records)
     fresh: list[RequestRecord] = []
@@ -123,6 +119,15 @@ def _insert(db: PgConnection, records: Sequence[RequestRecord]) -> list[RequestR
             inserted.remove(record.id)
             fresh.append(record)
     return fresh
+
+
+def insert_rows(db: PgConnection, rows: Iterable[Sequence[Any]]) -> set[str]:
+    """Insert rows of records, with the columns of COLUMNS, whose days exist; return the ids of the new ones. Within a transaction."""
+    cursor = db.raw.cursor()
+    with cursor.copy(_COPY.encode()) as copy:
+        for place, row in enumerate(rows):
+            copy.write_row((*map(storable, row), place))
+    return {id_ for (id_,) in cursor.execute(_INSERT.encode())}
 
 
 def _between(sql: str, records: Collection[RequestRecord]) -> bytes:
