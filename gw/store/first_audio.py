@@ -12,7 +12,7 @@ stacks can be many, so a report of a month would else merge a hundred thousand r
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -36,6 +36,10 @@ _TURNS = """
 select distinct turn_id, session_id, project from requests indexed by requests_time
 where timestamp >= :since and timestamp < :until and turn_id is not null and modality = 'tts' and ttfb_ms is not null
   and (:project is null or project = :project)"""
+_TURNS_AT_ONCE = 500
+_TURNS_ROWS = f"""
+select turn_id, session_id, project, id, timestamp, modality, model_id, ttfb_ms, heard from requests indexed by requests_turn_id
+where turn_id in ({", ".join("?" * _TURNS_AT_ONCE)}) and timestamp >= ? and timestamp < ? order by timestamp, seq"""
 _TIMES = """
 select case when heard_at < timestamp then heard_at else timestamp end, sound from (
   select min(timestamp) as timestamp, min(case when modality = 'tts' then timestamp + ttfb_ms / 1000.0 end) as sound,
@@ -57,6 +61,8 @@ _BY_PROJECT, _BY_STACK = (
     }
     for which in (f"project <> '{ALL}' and stack = '{ALL}'", f"project = :project and stack <> '{ALL}'")
 )
+_LONGEST_S = 86_400.0
+"""Longest time between two requests of a turn."""
 _LONG_S = 60.0
 """Longest time between a turn's beginning and its first sound, for nearly all turns: requests so much around are read."""
 
@@ -75,11 +81,6 @@ _TurnKey = tuple[str, str | None, str]
 """Turn, session and project."""
 NewWaits = Mapping[tuple[Grain, int, str, str], list[float]]
 """Grain, bucket, project and stack of a row → waits in ms that are new to it."""
-
-
-def of_turn(db: SqlConnection, turn_id: str, session_id: str | None, project: str) -> TurnWait | None:
-    """Return a turn's first audio, None for a turn without sound."""
-    return _wait(db.execute(_TURN, (turn_id, session_id, project)), project, frozenset())[0]
 
 
 def _wait(rows: Iterable[Any], project: str, fresh: frozenset[str]) -> tuple[TurnWait | None, bool]:
@@ -202,10 +203,25 @@ def _name(by: WaitsBy, project: str, stack: str) -> str:
     return project if by == "project" else stack if by == "stack" else ""
 
 
+def _of_turns(db: SqlConnection, keys: Sequence[_TurnKey], piece: Rows) -> Iterator[TurnWait]:
+    """Yield the first audio of turns that have sound about then, with few statements: each may look into many days of records."""
+    for at in range(0, len(keys), _TURNS_AT_ONCE):
+        some = keys[at : at + _TURNS_AT_ONCE]
+        ids = [turn_id for turn_id, _, _ in some]
+        ids += ids[-1:] * (_TURNS_AT_ONCE - len(ids))  # one text of the statement, however many there are
+        rows: defaultdict[_TurnKey, list[Any]] = defaultdict(list)
+        for turn_id, session_id, project, *row in db.execute(_TURNS_ROWS, (*ids, piece.since - _LONGEST_S, piece.until + _LONGEST_S)):
+            rows[turn_id, session_id, project].append(row)
+        for key in some:
+            found, _ = _wait(rows[key], key[2], frozenset())
+            if found is not None:
+                yield found
+
+
 def _in_records(db: SqlConnection, piece: Rows, project: str | None) -> Iterator[TurnWait]:
     """Yield the turns that began in a stretch of time, from their records."""
     bindings = {"since": piece.since, "until": piece.until + _LONG_S, "project": project}
-    for turn_id, session_id, owner in list(db.execute(_TURNS, bindings)):
-        found = of_turn(db, turn_id, session_id, owner)
-        if found is not None and piece.since <= found.began < piece.until:
+    keys: list[_TurnKey] = [tuple(row) for row in db.execute(_TURNS, bindings)]
+    for found in _of_turns(db, keys, piece):
+        if piece.since <= found.began < piece.until:
             yield found

@@ -6,7 +6,8 @@ days since 1970, both ends included. `before` is the id of the last record (of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import attrs
 import msgspec
@@ -48,11 +49,13 @@ TROUBLES = {
 }
 """Name of a filter of turns and sessions → condition that one of their requests must meet."""
 
-_REQUESTS = (
-    requests.SELECT
-    + """
-indexed by requests_turn_id where turn_id = ? and session_id is not distinct from ? and project = ? order by timestamp, seq limit ?"""
-)
+_AT_ONCE = 50  # turns read by one statement: with days of records apart, each statement looks into all of them
+_COLUMNS = requests.SELECT.partition(" from ")[0]
+_REQUESTS = f"""
+select * from (
+  {_COLUMNS}, row_number() over (partition by turn_id, session_id, project order by timestamp, seq) as place
+  from requests indexed by requests_turn_id where turn_id in ({", ".join("?" * _AT_ONCE)})) r
+where place <= ? order by timestamp, place"""
 
 _NEWEST = """
 select session_id, project from requests indexed by requests_turn_id
@@ -233,13 +236,13 @@ class Turn:
 
 def newest_turns(context: QueryContext, limit: int, before: str | None, wanted: TurnFilter) -> list[Turn]:
     """Return the turns that began last, the newest first. Raises NoSuchRecord."""
-    return [_turn(context.db, *key) for key in _turn_keys(context, limit, before, wanted)]
+    return _turns(context.db, _turn_keys(context, limit, before, wanted))
 
 
 def all_turns(context: QueryContext, most: int, wanted: TurnFilter) -> list[Turn] | None:
     """Return all turns that pass the filter, the newest first; None if there are more than `most`."""
     keys = _turn_keys(context, most + 1, None, wanted)
-    return None if len(keys) > most else [_turn(context.db, *key) for key in keys]
+    return None if len(keys) > most else _turns(context.db, keys)
 
 
 def _turn_keys(context: QueryContext, limit: int, before: str | None, wanted: TurnFilter) -> list[tuple[str, str | None, str]]:
@@ -259,14 +262,20 @@ def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id
     """Return the turn; if several sessions or projects use the id, that of the last use."""
     bindings = {"turn_id": turn_id, "project": project, "session_id": session_id}
     for session, owner in context.db.execute(_NEWEST, bindings):
-        return _turn(context.db, turn_id, session, owner)
+        return _turns(context.db, [(turn_id, session, owner)])[0]
     return None
 
 
-def _turn(db: SqlConnection, turn_id: str, session_id: str | None, project: str) -> Turn:
-    rows = db.execute(_REQUESTS, (turn_id, session_id, project, MOST_REQUESTS))
-    records = tuple(requests.record_of(row) for row in rows)
-    return Turn(turn_id=turn_id, session_id=session_id, project=project, requests=records)
+def _turns(db: SqlConnection, keys: Sequence[tuple[str, str | None, str]]) -> list[Turn]:
+    records: defaultdict[tuple[str | None, str | None, str], list[RequestRecord]] = defaultdict(list)
+    different = list(dict.fromkeys(turn_id for turn_id, _, _ in keys))
+    for at in range(0, len(different), _AT_ONCE):
+        ids = different[at : at + _AT_ONCE]
+        ids += ids[-1:] * (_AT_ONCE - len(ids))  # one text of the statement, however many there are
+        for *row, _ in db.execute(_REQUESTS, (*ids, MOST_REQUESTS)):
+            record = requests.record_of(row)
+            records[record.turn_id, record.session_id, record.project].append(record)
+    return [Turn(turn_id=key[0], session_id=key[1], project=key[2], requests=tuple(records[key])) for key in keys]
 
 
 class CaptureOwner(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,9 @@ A list of sessions reads few columns of their requests: the others keep the reco
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+
 import apsw
 import attrs
 
@@ -29,10 +32,15 @@ _WITH_TROUBLE = """exists (
   select 1 from requests p indexed by requests_session_id
   where p.session_id = t.session_id and p.project = t.project and {trouble})"""
 _OF_SESSION = "indexed by requests_session_id where session_id = ? and project = ? order by timestamp, seq limit ?"
+_AT_ONCE = 50  # sessions read by one statement: with days of records apart, each statement looks into all of them
 _FIGURES = f"""
-select id, timestamp, modality, model_id, status, total_latency_ms, ttfb_ms, cost_nusd, pricing_source, wasted_nusd, stream,
-       turn_id, heard, refused, fallback_from, coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)
-from requests {_OF_SESSION}"""
+select * from (
+  select session_id, project, row_number() over (partition by session_id, project order by timestamp, seq) as place,
+       id, timestamp, modality, model_id, status, total_latency_ms, ttfb_ms, cost_nusd, pricing_source, wasted_nusd, stream,
+       turn_id, heard, refused, fallback_from,
+       coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0) as audio_seconds
+  from requests indexed by requests_session_id where session_id in ({", ".join("?" * _AT_ONCE)})) r
+where place <= ? order by place"""
 _NEWEST = """
 select project from requests indexed by requests_session_id
 where session_id = :session_id and (:project is null or project = :project) order by timestamp desc, seq desc limit 1"""
@@ -57,13 +65,13 @@ class Session:
 
 def newest_sessions(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[Session]:
     """Return the sessions that began last, the newest first. `before`: the first request of one. Raises NoSuchRecord."""
-    return [_with_figures(context.db, *key) for key in _keys(context, limit, before, wanted)]
+    return _with_figures(context.db, _keys(context, limit, before, wanted))
 
 
 def all_sessions(context: QueryContext, most: int, wanted: SessionFilter) -> list[Session] | None:
     """Return all sessions that pass the filter, the newest first; None if there are more than `most`."""
     keys = _keys(context, most + 1, None, wanted)
-    return None if len(keys) > most else [_with_figures(context.db, *key) for key in keys]
+    return None if len(keys) > most else _with_figures(context.db, keys)
 
 
 def _keys(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[tuple[str, str]]:
@@ -101,9 +109,15 @@ def _session(session_id: str, project: str, records: list[RequestRecord]) -> Ses
     return Session(session_id=session_id, project=project, requests=counted, is_cut=len(records) > MOST_REQUESTS)
 
 
-def _with_figures(db: SqlConnection, session_id: str, project: str) -> Session:
-    rows = db.execute(_FIGURES, (session_id, project, MOST_REQUESTS + 1))
-    return _session(session_id, project, [_figures(session_id, project, *row) for row in rows])
+def _with_figures(db: SqlConnection, keys: Sequence[tuple[str, str]]) -> list[Session]:
+    records: defaultdict[tuple[str, str], list[RequestRecord]] = defaultdict(list)
+    different = list(dict.fromkeys(session_id for session_id, _ in keys))
+    for at in range(0, len(different), _AT_ONCE):
+        ids = different[at : at + _AT_ONCE]
+        ids += ids[-1:] * (_AT_ONCE - len(ids))  # one text of the statement, however many there are
+        for session_id, project, _, *row in db.execute(_FIGURES, (*ids, MOST_REQUESTS + 1)):
+            records[session_id, project].append(_figures(session_id, project, *row))
+    return [_session(session_id, project, records[session_id, project]) for session_id, project in keys]
 
 
 def _figures(session_id: str, project: str, *row: apsw.SQLiteValue) -> RequestRecord:
