@@ -37,13 +37,15 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "rollup_attempt": ("bucket", "provider", "model_id", "next_model_id", "outcome", "attempts", "last_at", "last_error"),
     "first_audio_hour": _AUDIO_COLUMNS,
     "first_audio_day": _AUDIO_COLUMNS,
+    "owner_spend": ("owner", "id", "day", "nusd"),
     "managed": ("kind", "id", "body"),
     "audit": ("seq", "timestamp", "entity_type", "entity_id", "action", "changes", "source", "actor"),
     "transcripts": ("id", "project", "expires_at", "body"),
     "callbacks": ("id", "expires_at", "body"),
     "meta": ("name", "value"),
 }
-"""Table → columns that are copied. Those with a `bucket` get a slot."""
+"""Table → columns that are copied."""
+_WITH_SLOT = {"rollup_hour", "rollup_day", "rollup_attempt", "first_audio_hour", "first_audio_day", "owner_spend"}
 _NUMBER_AUDIT = "select setval(pg_get_serial_sequence('audit', 'seq'), (select coalesce(max(seq), 0) + 1 from audit), false)"
 
 Progress = Callable[[int, int], None]
@@ -121,7 +123,7 @@ def _copy_table(sqlite: apsw.Connection, db: PgConnection, table: str, columns: 
     if table == "meta":
         db.executemany("insert into meta (name, value) values (?, ?) on conflict (name) do nothing", rows)
         return
-    if "bucket" in columns:
+    if table in _WITH_SLOT:
         rows, columns = ((*row, MERGED) for row in rows), (*columns, "slot")
     with db.raw.cursor().copy(f"copy {table} ({', '.join(columns)}) from stdin".encode()) as copy:
         for row in rows:

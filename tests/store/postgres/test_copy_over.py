@@ -62,6 +62,7 @@ def shown(db):
         "costs": [(row.model_id, row.cost_nusd, row.requests, round(row.audio_seconds, 6)) for row in rollups.costs(db, None, None)],
         "latency": {name: (row.ttfb.encode(), row.total.encode()) for name, row in latencies(context, None, None).items()},
         "first audio": {name: one.encode() for name, one in first_audio.by_name(db, TimeWindow(), "stack", "demo-history").items()},
+        "spend": sorted(tuple(row) for row in db.execute("select owner, id, day, nusd from owner_spend")),
         "log": requests.page(db, limit=10_000),
         "entities": entity_rows.entities(db), "audit": audit, "meta": entity_rows.meta(db, "key_check"),
         "transcripts": entity_rows.transcripts(db, NOON), "callbacks": entity_rows.callbacks(db),
