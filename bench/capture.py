@@ -24,7 +24,7 @@ import trio
 
 from gw.config.parse import parse
 from gw.gateway import Gateway, open_gateway
-from gw.serve import tune_interpreter
+from gw.telemetry.process_limits import tune_interpreter
 from gw.types.ids import Caller
 from gw.wire.openai_chat import parse_request
 

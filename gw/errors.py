@@ -319,6 +319,16 @@ class BankUnreachable(GwError, status=503, code="fleet_unreachable"):
         return f"the fleet's Valkey server at {self.address} cannot be used: {self.why}"
 
 
+class KeeperUnreachable(BankUnreachable, status=503, code="keeper_unreachable"):
+    """The keeper process, which counts for all workers of a gateway, cannot be reached from a worker."""
+
+    address: str = ""
+
+    @property
+    def message(self) -> str:
+        return f"the keeper process, which counts for all workers, cannot be used: {self.why}"
+
+
 class DatabaseUnusable(StoreUnavailable):
     """The database cannot be used until somebody mends or replaces it: it is damaged, of another program or of a newer gw."""
 

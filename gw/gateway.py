@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import Literal
+from typing import Literal, Protocol
 
 import attrs
 import trio
@@ -26,7 +26,7 @@ from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
-from gw.relay.accounting import Accounting
+from gw.relay.accounting import Accounting, CaptureSink
 from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
@@ -41,9 +41,11 @@ from gw.store.store import Store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
-from gw.types.bank import BankReader
+from gw.types.bank import Bank, BankReader
 from gw.types.bank_address import BankAddress
+from gw.types.notices import NoticeBoard
 from gw.types.secret import Secret
+from gw.types.worker_state import WorkerState
 
 HealthProblem = Literal[
     "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
@@ -69,6 +71,8 @@ class Gateway:
     """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
     bank: BankReader | None = None
     """Says what all gateways of the fleet have."""
+    workers: Callable[[], Sequence[WorkerState]] = tuple
+    """Returns the worker processes of this gateway; none: this process serves apps itself."""
     ledger: Ledger
     limits: ProviderLimits
     metrics: Metrics
@@ -102,6 +106,11 @@ class Gateway:
         return round(trio.current_time() - self.started, 3)
 
     @property
+    def requests_in_flight(self) -> int:
+        """Return the number of requests of apps that run, in all processes of this gateway."""
+        return self.relay.in_flight.requests + sum(worker.figures.in_flight for worker in self.workers())
+
+    @property
     def problems(self) -> list[HealthProblem]:
         """Codes of what an operator should look at."""
         found: tuple[tuple[HealthProblem, object], ...] = (
@@ -131,10 +140,20 @@ class Gateway:
         self.book.replace(rates)
         self.relay.configure(settings.routing)
         self.limits.configure(settings.routing.breaker)
+        await self.registrar.spread()
         return unchanged
 
+    def adopt_config(self, settings: Settings, catalog: Catalog, rates: Sequence[RateRow]) -> None:
+        """Put in force what another process has read and merged, for requests that begin from now on."""
+        reloaded, self.settings = settings != self.settings, settings
+        self.registrar.adopt(settings, catalog)
+        self.book.replace(rates)
+        if reloaded:
+            self.relay.configure(settings.routing)
+            self.limits.configure(settings.routing.breaker)
 
-_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight")
+
+_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight", "workers")
 """Settings of `serve` that are read once, at the start."""
 _BOUND_SECTIONS = ("cost_tracking", "capture", "fleet", "mcp")
 
@@ -169,29 +188,65 @@ def _rates(settings: Settings) -> list[RateRow]:
         raise ConfigError(problems=(Problem(file=str(folder), what=str(error)),)) from None
 
 
+class SharedBank(Bank, NoticeBoard, Protocol):
+    """Counts for several processes, and passes notices between them."""
+
+
+class FleetBank(SharedBank, BankReader, Protocol):
+    """The server of a fleet."""
+
+
+class FrontBank(SharedBank, Protocol):
+    """A bank in this process, which can leave its work to the bank of a fleet of gateways."""
+
+    def use(self, fleet: SharedBank) -> None: ...
+
+
+@attrs.frozen(kw_only=True)
+class ProcessShare:
+    """Store, configuration and bank of a process that is one of several of a gateway; another one has the database."""
+
+    store: Store
+    catalog: Catalog
+    rates: Sequence[RateRow]
+    member: str
+    """Name of the process in the bank."""
+    bank: SharedBank
+    captures: CaptureSink | None
+
+
 @asynccontextmanager
 async def open_gateway(
     settings: Settings, *, clock: Clock | None = None, make_pool: Callable[[], Pool] = Pool,
     learn: Callable[[Iterable[Secret]], None] = lambda secrets: None, processes: bool = False,
-    read_only: bool = False, spares: int = 0,
+    read_only: bool = False, spares: int = 0, front_bank: FrontBank | None = None, share: ProcessShare | None = None,
 ) -> AsyncIterator[Gateway]:  # fmt: skip
     """Build everything. The store is opened first and closes last.
 
     `learn` receives every secret that must not get into a log; `processes`: write and make reports in processes
     of their own; `spares`: segments of the journal to reserve for a full disk. With `read_only` another gateway may hold the
-    database, stored provider keys are not decrypted and nothing can be recorded. Raise ConfigError, DatabaseLocked
-    (another gateway writes this database), StoreUnavailable.
+    database, stored provider keys are not decrypted and nothing can be recorded. `front_bank`: counts for several processes, or
+    lets the server of the settings do so. `share`: of a process that is one of several and has no database. Raise ConfigError,
+    DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
-    book = PriceBook(_rates(settings))
-    current = CurrentCatalog(build(settings))
+    book = PriceBook(_rates(settings) if share is None else share.rates)
+    current = CurrentCatalog(build(settings) if share is None else share.catalog)
     async with AsyncExitStack() as opened:
-        store = await opened.enter_async_context(
+        store = share.store if share is not None else await opened.enter_async_context(
             _store(settings, clock, processes=processes, read_only=read_only, spares=spares)
-        )
-        leases, notices, bank = None, None, None
-        if settings.fleet.valkey and not read_only:
-            leases, notices, bank = await opened.enter_async_context(_fleet(settings))
+        )  # fmt: skip
+        shared: SharedBank | None = front_bank if share is None else share.bank
+        fleet: FleetBank | None = None
+        if share is None and not read_only and settings.fleet.valkey:
+            fleet = await opened.enter_async_context(_fleet_bank(settings))
+            shared = front_bank or fleet
+            if front_bank is not None:
+                front_bank.use(fleet)
+        leases = notices = None
+        if shared is not None:
+            member = member_name(settings) if share is None else share.member
+            leases, notices = Leases(shared, member), FleetNotices(shared, member)
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -200,15 +255,20 @@ async def open_gateway(
             metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
 
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
-        await registrar.load(decrypt=not read_only)
-        ledger = await _ledger(clock, store, current.catalog, leases)
+        if share is None:
+            await registrar.load(decrypt=not read_only)
+            ledger = await _ledger(clock, store, current.catalog, leases, in_fleet=bool(settings.fleet.valkey))
+        else:
+            registrar.adopt(settings, share.catalog)
+            ledger = Ledger(clock, {}, leases=leases)
         pool = make_pool()
-        captures = None if read_only or not settings.secret else _captures(settings, clock, registrar)
+        captures = None if read_only or share or not settings.secret else _captures(settings, clock, registrar)
         accounting = Accounting(
-            clock=clock, book=book, ledger=ledger, records=store, observer=metrics, captures=captures
+            clock=clock, book=book, ledger=ledger, records=store, observer=metrics, captures=share.captures if share else captures
         )
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
-        planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
+        if share is None:
+            planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
         relay = Relay(planner)
         try:
             with one_error():
@@ -222,7 +282,7 @@ async def open_gateway(
                         nursery.start_soon(notices.run, limits.heed)
                     gateway = Gateway(
                         settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-                        captures=captures, relay=relay, leases=leases, bank=bank, ledger=ledger, limits=limits, metrics=metrics,
+                        captures=captures, relay=relay, leases=leases, bank=fleet, ledger=ledger, limits=limits, metrics=metrics,
                         book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
                     )  # fmt: skip
                     nursery.start_soon(gateway.background.run)
@@ -238,7 +298,7 @@ async def open_gateway(
 
 
 @asynccontextmanager
-async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices, BankReader]]:
+async def _fleet_bank(settings: Settings) -> AsyncIterator[FleetBank]:
     """Connect to the bank of the fleet. Raise ConfigError naming the setting: without it, no limit would hold from the start."""
     from gw.fleet.valkey_bank import open_bank  # one gateway alone imports nothing of it
 
@@ -249,16 +309,20 @@ async def _fleet(settings: Settings) -> AsyncIterator[tuple[Leases, FleetNotices
             bank = await opened.enter_async_context(open_bank(BankAddress.parse(fleet.valkey.reveal()), fleet.name))
         except BankUnreachable as error:
             raise fleet_error(settings, error.message) from None
-        member = fleet.instance or socket.gethostname()
-        yield Leases(bank, member), FleetNotices(bank, member), bank
+        yield bank
 
 
-async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None) -> Ledger:
+def member_name(settings: Settings) -> str:
+    """Return the name of this gateway among those that share its limits."""
+    return settings.fleet.instance or socket.gethostname()
+
+
+async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None, *, in_fleet: bool) -> Ledger:
     """Return the spend of today and before, as the records have it.
 
     In a fleet, that of today is this gateway's, since each reports its own.
     """
-    spend = store.spend if leases is None else store.spend_of_instance
+    spend = store.spend_of_instance if in_fleet else store.spend
     spent = await spend(utc_day(clock.now()))
     owners = await store.owner_spend(utc_day(clock.now()))
     estimated = {project: spend.estimated for project, spend in spent.items()}

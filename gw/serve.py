@@ -13,47 +13,40 @@ open_gateway
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import attrs
 import structlog
 import trio
 
 from gw.admin.demo_history import sample_records
+from gw.config.secret_values import secrets_of
 from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
 from gw.errors import ConfigError, StoreError
 from gw.gateway import Gateway, open_gateway
 from gw.net.service_manager import ServiceManager
-from gw.relay.in_flight import InFlight
 from gw.store.configured import database_name
 from gw.store.journal import SPARES
 from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
 from gw.telemetry.log_lines import LogLines
-from gw.types.bank_address import BankAddress
-from gw.types.secret import Secret
+from gw.telemetry.process_limits import allow_streams, connections_possible, streams_possible, tune_interpreter
 from gw.web import listener
 from gw.web.app import make_dispatch
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 
-_SWITCH_S = 0.001
-"""The record writer's thread must not keep the interpreter from the event loop for Python's usual 5 ms."""
-
-PER_STREAM = 2  # the caller's connection and the vendor's
-_FEWEST_STREAMS = 8
-OTHERS = 200  # listeners, database, idle connections, uploads on disk, dashboards
-_YOUNG_OBJECTS = 20_000
-"""Allocations minus deallocations before the collector examines the young objects. Requests free theirs by reference count;
-Python's usual 700 makes it walk through running requests again and again, for 5 % of the time."""
+if TYPE_CHECKING:
+    from gw.workers.keeper import Keeper
 
 _FAREWELL_S = 1.0  # for running requests to tell their callers that the gateway stops
 
@@ -88,70 +81,10 @@ def run(
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold every key that is in use; engines inherit it
     lines = LogLines(sys.stderr or open(os.devnull, "w"))  # noqa: SIM115  # for as long as the process runs
     redactor = setup_logging(stream=lines)
-    redactor.learn(_secrets(settings))
-    descriptors = _allow_streams(settings.serve.max_in_flight)
+    redactor.learn(secrets_of(settings))
+    descriptors = allow_streams(settings.serve.max_in_flight)
     trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines, manager)
     return 0
-
-
-def tune_interpreter() -> None:
-    """Set how often threads take turns and when garbage is collected, for the whole process."""
-    sys.setswitchinterval(_SWITCH_S)
-    gc.freeze()  # modules and settings live as long as the process: no need to examine them again
-    gc.set_threshold(_YOUNG_OBJECTS)
-    gc.enable()
-
-
-def _allow_streams(max_in_flight: int) -> int:
-    """Raise the limit of file descriptors to two a stream, as far as it goes, and return it."""
-    wanted = descriptors_needed(max_in_flight)
-    allowed = ensure_descriptors(wanted)
-    if allowed < wanted:
-        streams = streams_possible(allowed)
-        _log.warning("few_file_descriptors", allowed=allowed, wanted=wanted, max_in_flight=max_in_flight, in_flight_now=streams)
-    return allowed
-
-
-def streams_possible(descriptors: int) -> int:
-    """Return how many streams fit: more would be accepted and then have no descriptor for their vendor."""
-    return max(_FEWEST_STREAMS, (descriptors - OTHERS) // PER_STREAM)
-
-
-def connections_possible(descriptors: int) -> int:
-    """Return how many connections of callers, idle ones included, leave a descriptor for the vendor of each stream."""
-    return max(2 * _FEWEST_STREAMS, descriptors - OTHERS // 2 - streams_possible(descriptors))
-
-
-def descriptors_needed(streams: int) -> int:
-    return PER_STREAM * streams + OTHERS
-
-
-def ensure_descriptors(count: int) -> int:
-    """Raise the soft limit to `count`, as far as the hard limit allows; return the limit in force."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
-    if soft == resource.RLIM_INFINITY:
-        return count
-    if soft < most:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        except (OSError, ValueError):  # a system whose real limit is lower than the reported one
-            return soft
-        return most
-    return soft
-
-
-def _secrets(settings: Settings) -> list[Secret]:
-    """Return every secret of the configuration, so that none of them can get into the log."""
-    provider_keys = [p.api_key for p in settings.providers.values()]
-    project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
-    fleet = [settings.fleet.valkey, settings.cost_tracking.database, *_password(settings)]
-    return [settings.auth.admin_token, settings.mcp_token, *fleet, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
-
-
-def _password(settings: Settings) -> list[Secret]:
-    url = settings.fleet.valkey.reveal()
-    return [BankAddress.parse(url).password] if url else []
 
 
 async def _main(
@@ -159,15 +92,19 @@ async def _main(
     reread: Callable[[], Settings] | None, redactor: Redactor, hung_up: Callable[[], bool], descriptors: int,
     lines: LogLines, manager: ServiceManager,
 ) -> None:  # fmt: skip
-    async with open_gateway(settings, learn=redactor.learn, processes=True, spares=SPARES) as gateway:
+    async with AsyncExitStack() as opened:
+        gateway, keeper = await _open(opened, settings, redactor, descriptors)
         drain = Drain()
         gateway.log_lines = lines
+        stop_requests = gateway.relay.in_flight.stop if keeper is None else keeper.stop_requests
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                _stop_on_signal, gateway.relay.in_flight, drain, settings.serve, nursery.cancel_scope, manager
-            )
+            running = partial(_in_flight, drain, gateway)
+            nursery.start_soon(_stop_on_signal, stop_requests, running, drain, settings.serve, nursery.cancel_scope, manager)
             await nursery.start(reload_on_signal, gateway, reread, redactor, hung_up, manager)
-            urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope, descriptors)
+            if keeper is None:
+                urls = await nursery.start(serve, gateway, drain, nursery.cancel_scope, descriptors)
+            else:
+                urls = await nursery.start(keeper.serve, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
             if settings.mcp.enabled:
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
@@ -183,6 +120,28 @@ async def _main(
 
 def _database(settings: Settings) -> str:
     return database_name(settings) if settings.cost_tracking.database else str(settings.cost_tracking.db_path)
+
+
+async def _open(
+    opened: AsyncExitStack, settings: Settings, redactor: Redactor, descriptors: int
+) -> tuple[Gateway, Keeper | None]:
+    """Open the gateway, and the keeper of its workers where it has some."""
+    if settings.serve.workers == 1:
+        gateway = await opened.enter_async_context(
+            open_gateway(settings, learn=redactor.learn, processes=True, spares=SPARES)
+        )
+        return gateway, None
+    from gw.workers.keeper import open_keeper, worker_count  # one process alone imports nothing of it
+    from gw.workers.keeper_bank import KeeperBank
+
+    count = worker_count(settings.serve.workers)
+    bank = None if count == 1 else KeeperBank()
+    gateway = await opened.enter_async_context(
+        open_gateway(settings, learn=redactor.learn, processes=True, spares=SPARES, front_bank=bank)
+    )
+    if bank is None:
+        return gateway, None
+    return gateway, await opened.enter_async_context(open_keeper(gateway, bank, count, descriptors))
 
 
 async def _say_ready(on_ready: Callable[[ServeInfo], None], ready: ServeInfo) -> None:
@@ -250,7 +209,7 @@ async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redac
         return
     try:
         settings = await trio.to_thread.run_sync(reread)
-        redactor.learn(_secrets(settings))
+        redactor.learn(secrets_of(settings))
         unchanged = await gateway.reload(settings)
     except (ConfigError, StoreError) as error:
         gateway.failed_reload = error.message
@@ -260,8 +219,14 @@ async def _reload(gateway: Gateway, reread: Callable[[], Settings] | None, redac
     _log.info("reloaded", file=str(settings.path), needs_restart=list(unchanged), warnings=list(settings.warnings))
 
 
+def _in_flight(drain: Drain, gateway: Gateway) -> int:
+    """Return how many requests of apps run or wait for a place, in all processes."""
+    return drain.in_flight + sum(worker.figures.in_flight for worker in gateway.workers())
+
+
 async def _stop_on_signal(
-    in_flight: InFlight, drain: Drain, serve: Serve, stop: trio.CancelScope, manager: ServiceManager
+    stop_requests: Callable[[], None], running: Callable[[], int], drain: Drain, serve: Serve, stop: trio.CancelScope,
+    manager: ServiceManager,
 ) -> None:
     """Say at the first signal that the gateway leaves, and drain `predrain_s` later.
 
@@ -275,16 +240,16 @@ async def _stop_on_signal(
         drain.announce()
         manager.stopping()
         if serve.predrain_s:
-            _log.info("leaving", signal=name, in_flight=drain.in_flight, predrain_s=serve.predrain_s)
+            _log.info("leaving", signal=name, in_flight=running(), predrain_s=serve.predrain_s)
         with trio.move_on_after(serve.predrain_s) as announced:
             await anext(signals)
         within_s = serve.drain_s if announced.cancelled_caught else 0.0
-        _log.info("draining", signal=name, in_flight=drain.in_flight, drain_s=within_s)
+        _log.info("draining", signal=name, in_flight=running(), drain_s=within_s)
         drain.begin(within_s)
         with trio.move_on_after(within_s):
             await anext(signals)
-        _log.info("stopping_now", in_flight=drain.in_flight)
-        in_flight.stop()
+        _log.info("stopping_now", in_flight=running())
+        stop_requests()
         with trio.move_on_after(_FAREWELL_S):
             await drain.wait_idle()
         drain.halt()

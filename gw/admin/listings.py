@@ -6,7 +6,7 @@ Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the fields it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -26,6 +26,7 @@ from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.entities import DEFAULT_PROJECT, BudgetStatus, Project
 from gw.types.ids import MODALITIES, Location, Modality, Source
+from gw.types.worker_state import WorkerState
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""
@@ -36,10 +37,37 @@ class ProviderState(Schema):
     type: Location
 
 
+class WorkerStatus(Schema):
+    worker: int
+    """Number of the worker, from 1."""
+    pid: int
+    state: Literal["starting", "serving", "draining", "ended"]
+    starts: int
+    """Processes that were started for it since the gateway began."""
+    in_flight: int
+    """Requests and sessions of apps that run now."""
+    connections: int
+    """Open connections of callers."""
+    accepted: int
+    """Connections since the process began, those given to the keeper included."""
+    handed_over: int
+    """Connections given to the keeper."""
+    requests: int
+    """Finished requests since the process began."""
+    cpu_s: float
+    """Processor time since the process began."""
+    records_waiting: int
+    """Finished requests that are in the worker's journal only."""
+    trouble: str
+    """Why records could be lost; empty = they could not."""
+
+
 class GatewayStatus(Schema):
     providers: dict[str, ProviderState]
     model_count: int
     project_count: int
+    workers: list[WorkerStatus]
+    """Processes that serve apps; empty where one process does everything."""
 
 
 class DashboardModel(Schema):
@@ -166,12 +194,18 @@ class ProjectDetail(ProjectEntry):
     costs_today: ProjectCosts
 
 
-def status(catalog: Catalog) -> GatewayStatus:
+def status(catalog: Catalog, workers: Sequence[WorkerState] = ()) -> GatewayStatus:
     return GatewayStatus(
         providers=_provider_states(catalog),
         model_count=len({model.id for model in catalog.models.values()}),
         project_count=len(catalog.projects),
+        workers=[_worker_status(worker) for worker in workers],
     )
+
+
+def _worker_status(worker: WorkerState) -> WorkerStatus:
+    own = {name: getattr(worker, name) for name in ("worker", "pid", "state", "starts")}
+    return from_attributes(WorkerStatus, worker.figures, **own)
 
 
 def dashboard_status(catalog: Catalog) -> DashboardStatus:

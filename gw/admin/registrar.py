@@ -11,7 +11,7 @@ needed, not before.
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -113,6 +113,8 @@ class Registrar:
     warnings: tuple[str, ...] = attrs.field(default=(), init=False)
     """The database entries that are ignored, with the reason."""
     stored: Mapping[Name, Stored] = attrs.field(factory=dict, init=False)
+    follower: Callable[[], Awaitable[None]] | None = attrs.field(default=None, init=False)
+    """Puts what is in force now in force in the other processes of this gateway."""
     _vault: Vault | None = attrs.field(default=None, init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
 
@@ -139,6 +141,16 @@ class Registrar:
             self.settings = settings
             self._apply(self._merged(self.stored))
 
+    def adopt(self, settings: Settings, catalog: Catalog) -> None:
+        """Put in force what another process of this gateway has merged."""
+        self.settings = settings
+        self._put_in_force(catalog)
+
+    async def spread(self) -> None:
+        """Put what is in force now in force in the other processes of this gateway; a dead one is not waited for."""
+        if self.follower is not None:
+            await self.follower()
+
     @asynccontextmanager
     async def change(self, by: Actor) -> AsyncIterator[Draft]:
         """Commit what the block does to the draft.
@@ -154,23 +166,28 @@ class Registrar:
             await self.store.change(draft.as_change())
             self.stored = draft.stored
             self._apply(merged)
+            await self.spread()
 
     async def refresh(self) -> None:
         """Put in force what another gateway has changed in the database. Raises StoreUnavailable."""
         async with self._lock:
             try:
-                await self._read_again()
+                if await self._read_again():
+                    await self.spread()
             except ConfigError as error:  # the secret, for the first stored key; the catalog stays as it was
                 _log.error("changes_not_applied", why=str(error))
 
-    async def _read_again(self) -> None:
+    async def _read_again(self) -> bool:
+        """Put in force what the database has; return whether that is anything new."""
         stored = {name_of(entity): entity for entity in await self.store.entities()}
-        if stored != self.stored:
+        is_new = stored != self.stored
+        if is_new:
             if any(isinstance(entity, StoredProvider) and entity.key for entity in stored.values()):
                 await self.vault()
             self._apply(self._merged(stored))
             self.stored = stored
             _log.info("changes_received", entities=len(stored))
+        return is_new
 
     async def vault(self) -> Vault:
         """Open the vault at its first use. Raises ConfigError when the secret cannot be read or made."""
@@ -259,9 +276,12 @@ class Registrar:
         for warning in set(merged.warnings) - set(self.warnings):
             _log.warning("database_entry_set_aside", why=warning)
         self.warnings = merged.warnings
-        self._learn(p.api_key for p in merged.catalog.providers.values())
-        self._current.catalog = merged.catalog
-        self._follow(merged.catalog)
+        self._put_in_force(merged.catalog)
+
+    def _put_in_force(self, catalog: Catalog) -> None:
+        self._learn(p.api_key for p in catalog.providers.values())
+        self._current.catalog = catalog
+        self._follow(catalog)
 
 
 def _open_vault(secret: Secret, previous: Secret, folder: Path) -> Vault:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -33,17 +33,30 @@ if TYPE_CHECKING:
     from gw.serve import ServeInfo
 
 CANNOT_LISTEN = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+MOST_WORKERS = 256
 MODELS_SHOWN = 6  # models of each modality in the banner
+
+
+class Workers(click.ParamType):  # type: ignore[type-arg]
+    """A number of processes, or `auto`."""
+
+    name = "number|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return "auto" if value == "auto" else int(click.IntRange(1, MOST_WORKERS).convert(value, param, ctx))
 
 
 @click.command()
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port; 0 takes a free one.")
 @click.option("--host", help="Address to bind.")
 @click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Configuration file.")
+@click.option("--workers", type=Workers(), help="Processes that serve apps, or auto: one for each core.")
 @click.option("--demo", is_flag=True, help="Built-in models without keys or a file; data in a temporary folder.")
 @click.option("--check", is_flag=True, help="Only validate the configuration.")
 @click.pass_context
-def serve(ctx: click.Context, port: int | None, host: str | None, config: Path | None, demo: bool, check: bool) -> None:
+def serve(
+    ctx: click.Context, port: int | None, host: str | None, config: Path | None, workers: int | str | None, demo: bool, check: bool
+) -> None:
     """Run the gateway.
 
     SIGTERM and Ctrl-C let running streams finish (serve.drain_s); a second signal stops at once. SIGHUP reads the
@@ -60,13 +73,13 @@ def serve(ctx: click.Context, port: int | None, host: str | None, config: Path |
     if demo and config:
         raise click.UsageError("--demo takes no configuration file")
     with _hangups() as hung_up, _settings(config, demo) as configured:
-        settings = bound_to(configured, host, port)
+        settings = bound_to(configured, host, port, workers)
         for warning in settings.warnings:
             aside(f"warning: {warning}")
         if check:
             aside(f"{settings.path or 'demo'} ok")
             return
-        reread = None if demo else lambda: bound_to(load(config), host, port)
+        reread = None if demo else lambda: bound_to(load(config), host, port, workers)
         ctx.exit(_run(settings, demo, reread, hung_up))
 
 
@@ -114,15 +127,16 @@ def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
         yield demo_settings(Path(folder))
 
 
-def bound_to(settings: Settings, host: str | None, port: int | None) -> Settings:
-    """Return `settings` with the address of the command line.
+def bound_to(settings: Settings, host: str | None, port: int | None, workers: int | str | None = None) -> Settings:
+    """Return `settings` with the address and the number of workers of the command line.
 
     Raises ConfigError for an address where others could use the gateway, or its tools for MCP, without a key, and for
     projects of which nothing can be captured although they want it.
     """
     address = attrs.evolve(
-        settings.serve, host=host or settings.serve.host, port=settings.serve.port if port is None else port
-    )
+        settings.serve, host=host or settings.serve.host, port=settings.serve.port if port is None else port,
+        workers=workers or settings.serve.workers,
+    )  # fmt: skip
     if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))

@@ -101,9 +101,16 @@ def _rows(facts: Json) -> list[list[Cell]]:
         for name, entry in status["providers"].items():
             state = "configured" if entry["configured"] else "no key"
             rows.append([f"provider {name}", f"{state} ({entry['type']})"])
+        rows += [[f"worker {worker['worker']}", _worker(worker)] for worker in status.get("workers") or ()]
     if overview := facts.get("overview"):
         rows += _today(overview)
     return rows
+
+
+def _worker(worker: Json) -> str:
+    starts = "" if worker["starts"] == 1 else f", started {worker['starts']} times"
+    trouble = f"; {worker['trouble']}" if worker["trouble"] else ""
+    return f"{worker['state']} (process {worker['pid']}), {worker['in_flight']} running, {worker['requests']} finished{starts}{trouble}"
 
 
 def _today(overview: Json) -> list[list[Cell]]:

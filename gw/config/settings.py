@@ -125,6 +125,9 @@ class Serve:
     predrain_s: Annotated[float, Meta(ge=0, le=600), "how long before that /ready says so, for load balancers"] = 0.0
     max_body_mb: Annotated[float, Meta(gt=0, le=10_000), "any request body, uploads too; 1 MB = 1,000,000 bytes"] = 50.0
     max_in_flight: Annotated[int, Meta(ge=1, le=1_000_000), "requests of apps at once; more wait a moment, or get 503"] = 2_000
+    workers: Annotated[
+        int | str, Choice(("auto",), Integer(1, 256)), "processes that serve apps; auto: one for each core. 1: this process does everything"
+    ] = 1
     stored_responses_mb: Annotated[
         float, Meta(ge=0, le=100_000), "memory for /v1/responses with `store`, for `previous_response_id`; 0: none are stored"
     ] = 0.0

@@ -129,8 +129,10 @@ class DataPlane:
         self._keepalive = KeepAlive(gateway.settings.routing.keepalive_s)
         self._jobs = Jobs(gateway)
         self._routes = _Routes()
+        self._central: set[_Run] = set()
+        self._stored = stored = openai_responses.StoredResponses(gateway)
+        self._responses: set[_Run] = set()
         recordings = (assemblyai.DIALECT, assemblyai.routes(self._jobs), (_ROOT, "/assemblyai"))
-        stored = openai_responses.StoredResponses(gateway)
         responses = (openai_responses.DIALECT, openai_responses.routes(stored), (_ROOT, "/openai", "/livekit"))
         azure = (openai_responses.DIALECT, _without_version(openai_responses.routes(stored)), (_AZURE,))
         deployments = (openai.DIALECT, _without_version(openai.ROUTES), (_AZURE, _DEPLOYMENT))
@@ -139,6 +141,10 @@ class DataPlane:
                 for root in roots:
                     run = partial(http_handler.serve, dialect, handler, gateway, self._keepalive)
                     self._routes.add(method, root + path, run)
+                    if routes is recordings[1] or routes is openai_client_secrets.ROUTES or (method, path) in vendor_metadata.TOKENS:
+                        self._central.add(run)
+                    elif routes is responses[1] or routes is azure[1]:
+                        self._responses.add(run)
         for socket_dialect, sockets, roots in _SOCKETS:
             for path, socket_handler in sockets.items():
                 for root in roots:
@@ -148,6 +154,11 @@ class DataPlane:
         """Return whether a request belongs here; `path` is raw, without its query. WebSockets start as a GET."""
         find = self._routes.find
         return find(method, path) is not None or (method == b"GET" and find(b"WS", path) is not None)
+
+    def is_central(self, method: bytes, path: bytes) -> bool:
+        """Return whether a request needs what one process keeps for all: tokens, transcripts that are polled for, stored responses."""
+        route = self._routes.find(method, path)
+        return route is not None and (route[0] in self._central or (self._stored.on and route[0] in self._responses))
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         """Return the handler's coroutine instead of awaiting it, which saves a frame each time the request wakes up."""
@@ -168,6 +179,10 @@ class DataPlane:
             nursery.start_soon(self._keepalive.run)
             nursery.start_soon(self._jobs.run)
             nursery.start_soon(callbacks.resume, self._gateway)
+
+    async def run_keepalive(self) -> None:
+        """Do only what a process needs that serves nothing central: send keep-alive comments, until cancelled."""
+        await self._keepalive.run()
 
     def _needs_upgrade(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         async def refuse(_: Any) -> None:

@@ -232,6 +232,10 @@ CARTESIA_MOUNT: Routes = {("GET", "/"): _STATUS, ("GET", ""): _STATUS}
 """Routes below `/cartesia` only: the root has a front page."""
 DEEPGRAM: Routes = {("POST", "/v1/auth/grant"): deepgram_grant}
 ASSEMBLYAI: Routes = {("GET", "/v3/token"): _json(_assemblyai_token)}
+TOKENS = frozenset((
+    ("POST", "/v1/single-use-token/{type}"), ("POST", "/access-token"), ("POST", "/v1/auth/grant"), ("GET", "/v3/token"),
+))  # fmt: skip
+"""Routes that issue short-lived tokens, which only the process knows that has issued them."""
 
 
 def _models(exchange: HttpExchange) -> listings.ModelList:

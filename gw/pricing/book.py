@@ -61,9 +61,10 @@ class PriceBook:
 
     def replace(self, rows: Iterable[RateRow]) -> None:
         """Use these rows from now on. Of two rows for one model and day the later one counts."""
+        self.rows = tuple(rows)
         prices: dict[tuple[str, str], dict[int, Price]] = {}
         self._voices: set[tuple[str, str]] = set()
-        for row in rows:
+        for row in self.rows:
             key = (_key(row.provider_type, row.live), row.model)
             prices.setdefault(key, {})[row.price.valid_from] = row.price
             if row.voices:

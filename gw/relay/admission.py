@@ -60,6 +60,7 @@ class Ledger:
         self._ends = (self._day + 1) * DAY_S
         self._spent = dict(spent_today)
         self._estimated = dict(estimated_today or {})
+        self._elsewhere: dict[str, tuple[int, int]] = {}  # spent today, and the estimated part, in other processes of this gateway
         self._reserved: dict[str, int] = {}
         self._in_flight: dict[str, int] = {}
         self._slots: dict[str, LeasedSlots] = {}  # of projects with `max_concurrent` in a fleet
@@ -83,11 +84,13 @@ class Ledger:
             self._budgets.clear()
             self._spent.clear()
             self._estimated.clear()
+            self._elsewhere.clear()
 
     def _end_day(self, ended: int) -> None:
         """Add what was spent on the day that has ended to what was spent before it."""
-        for project in self._spent.keys() | self._earlier.keys():
-            self.earlier(project).end_day(ended, self._day, self._spent.get(project, 0))
+        for project in self._spent.keys() | self._earlier.keys() | self._elsewhere.keys():
+            elsewhere, _ = self._elsewhere.get(project, (0, 0))
+            self.earlier(project).end_day(ended, self._day, self._spent.get(project, 0) + elsewhere)
         for use in self._keys.values():
             use.earlier.end_day(ended, self._day, use.today)
             use.today = 0
@@ -120,9 +123,38 @@ class Ledger:
         return self._spent.get(project, 0)
 
     def spent_in_fleet(self, project: str) -> int:
-        """Return `spent` and, of a project with a budget, what the other gateways of the fleet have spent."""
+        """Return `spent`, what other processes of this gateway have spent, and of a project with a budget the same of the whole fleet."""
         lease = self._budgets.get(project)
-        return self.spent(project) + (lease.others_used if lease is not None else 0)
+        spent = self.spent(project)
+        elsewhere, _ = self._elsewhere.get(project, (0, 0))
+        return spent + max(elsewhere, lease.others_used if lease is not None else 0)
+
+    def count_elsewhere(self, project: str, day: int, nusd: int, estimated_nusd: int) -> None:
+        """Count what another process of this gateway has spent; `estimated_nusd` is a part of `nusd`."""
+        if day == self.day:
+            before, estimated = self._elsewhere.get(project, (0, 0))
+            self._elsewhere[project] = before + nusd, estimated + estimated_nusd
+        else:
+            self.earlier(project).add_late(day, self._day, nusd)
+
+    def count_key_elsewhere(self, key_id: str, day: int, nusd: int) -> None:
+        """Count what a key has spent through another process of this gateway."""
+        self.key(key_id).add(nusd, day, self._day)
+
+    def spent_in_gateway(self, project: str) -> int:
+        """Return the nano-USD spent today by finished requests, in all processes of this gateway."""
+        spent = self.spent(project)
+        return spent + self._elsewhere[project][0] if project in self._elsewhere else spent
+
+    def take_over(self, project: str, day: int, nusd: int, estimated_nusd: int) -> None:
+        """Count as spent here what a process has spent that is gone, and that `count_elsewhere` has counted."""
+        if day != self.day:
+            return  # it is counted as spent before today
+        self.count_elsewhere(project, day, -nusd, -estimated_nusd)
+        self._spent[project] = self._spent.get(project, 0) + nusd
+        self._estimated[project] = self._estimated.get(project, 0) + estimated_nusd
+        if (lease := self._budgets.get(project)) is not None:
+            lease.settle(0, nusd)
 
     def spent_in(self, project: str, period: BudgetPeriod) -> int:
         """Return the nano-USD that a project spent in the current period; of today's, what the fleet spent counts too."""
@@ -148,9 +180,10 @@ class Ledger:
         return lease
 
     def cost(self, project: str) -> int:
-        """Return the known costs in `spent`."""
+        """Return the known costs of today, those of other processes of this gateway included."""
         self._roll()
-        return self._spent.get(project, 0) - self._estimated.get(project, 0)
+        elsewhere, estimated = self._elsewhere.get(project, (0, 0))
+        return self._spent.get(project, 0) - self._estimated.get(project, 0) + elsewhere - estimated
 
     def reserved(self, project: str) -> int:
         """Return the nano-USD reserved by requests in flight."""

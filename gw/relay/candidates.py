@@ -222,7 +222,7 @@ class CandidatePlanner:
         if must_hold and not accepting and self._on_full_disk == "budgets":
             raise StoreUnavailable(what="usage cannot be recorded now, and the budget of this project or key must hold")
         if longer is not None:
-            spent, reserved = ledger.spent(project.id), ledger.reserved(project.id)
+            spent, reserved = ledger.spent_in_gateway(project.id), ledger.reserved(project.id)
             check_budgets(longer, today=spent, earlier=ledger.earlier(project.id), reserved=reserved)
         if limits is not None and caller.key_id is not None:
             check_key(ledger.key(caller.key_id), limits, project.id, caller.key_id, trio.current_time())

@@ -41,6 +41,10 @@ class KeyUse:
         """Release what a request had reserved and add what it cost, which belongs to the `day` it began on."""
         self.in_flight -= 1
         self.reserved -= reserved
+        self.add(spent, day, today)
+
+    def add(self, spent: int, day: int, today: int) -> None:
+        """Add what a request cost."""
         if day == today:
             self.today += spent
         else:

@@ -37,6 +37,14 @@ class Replayed:
     unwritable: int = 0
     kept_in: tuple[str, ...] = ()
 
+    def __iadd__(self, other: Replayed) -> Replayed:
+        self.records += other.records
+        self.interrupted += other.interrupted
+        self.unreadable += other.unreadable
+        self.unwritable += other.unwritable
+        self.kept_in += other.kept_in
+        return self
+
 
 WritePossible = Callable[[Sequence[RequestRecord]], tuple[int, list[tuple[RequestRecord, Exception]]]]
 """Inserts records; returns how many were new, and those that cannot be written. Repeating it changes nothing."""

@@ -16,10 +16,11 @@ import structlog
 import trio
 
 from gw.errors import StoreUnavailable, one_error
-from gw.store import entity_rows, lock, requests, rollups
+from gw.store import entity_rows, lock, requests, rollups, worker_journals
 from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
+from gw.store.disk import why
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
@@ -33,7 +34,7 @@ from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
 from gw.store.sqlite_records import SqliteRecords, SqliteTarget
-from gw.store.writer import GATHER_S, Counters, Writer
+from gw.store.writer import GATHER_S, QUEUED, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
@@ -100,6 +101,9 @@ class Watcher(Protocol):
 class Store(Reader):
     """The daemon's store. `intent` and `finish` are single writes, on the event loop's thread only."""
 
+    running_elsewhere: Callable[[], Awaitable[list[Intent]]] | None = None  # requests in other processes of this gateway
+    gather_elsewhere: Callable[[], Awaitable[None]] | None = None  # commits what those have recorded until now
+
     def __init__(
         self, readers: Readers, *, journal: Journal, writer: Writer, file_lock: lock.Lock, replayed: Replayed,
         reports: ReportProcess | None = None, versions: BucketVersions | None = None,
@@ -144,7 +148,8 @@ class Store(Reader):
         """Return the newest intent of each request without a record, read back from the journal."""
         ids, paths = self._journal.open_places()
         intents = await trio.to_thread.run_sync(_newest_intents, ids, paths)
-        return [intents[id_] for id_ in self._journal.open_places()[0] if id_ in intents]
+        running = [intents[id_] for id_ in self._journal.open_places()[0] if id_ in intents]
+        return running + await self.running_elsewhere() if self.running_elsewhere is not None else running
 
     async def wait_committed(self, record_id: str) -> None:
         """With durability "power", wait until the record is committed (the caller sets a deadline); else return at once."""
@@ -159,11 +164,26 @@ class Store(Reader):
 
         Each commit takes the interpreter from the requests that are being served. The caller sets a deadline.
         """
+        if self.gather_elsewhere is not None:
+            await self.gather_elsewhere()
+        await self._commit_soon()
+
+    async def _commit_soon(self) -> None:
         counters, finished = self._writer.counters, self._writer.counters.finished
         await trio.sleep_until(self._caught_up_at + GATHER_S)
         if counters.committed + counters.set_aside < finished:
             await self._writer.flush()
             self._caught_up_at = trio.current_time()
+
+    async def add(self, records: Iterable[tuple[RequestRecord, bytes]]) -> None:
+        """Commit finished records, each with its line, that another process keeps in its journal until this returns."""
+        for record, line in records:
+            while self._writer.depth >= QUEUED:
+                await self._writer.flush()
+            self._writer.put_line(record.id, line)
+            if self.watcher is not None:
+                self.watcher.finished(record)
+        await self._commit_soon()
 
     async def load(self, records: Iterable[RequestRecord]) -> int:
         """Add records from elsewhere, except those with a known id; return how many were new.
@@ -338,8 +358,14 @@ def _open(path: Path, on_upgrade: Progress | None) -> tuple[apsw.Connection, Sql
 
 
 def replayed_from(path: Path, write: WritePossible) -> Replayed:
-    """Bring the journal into a database; log how much there was."""
+    """Bring the journal, and those that workers have left, into a database; log how much there was."""
     replayed = replay(write, path)
+    try:
+        for journal in worker_journals.end_writers(path):
+            replayed += replay(write, journal)
+            worker_journals.remove(journal)
+    except OSError as error:
+        raise StoreUnavailable(what=f"cannot take over the journals of worker processes: {why(error, path)}") from error
     if replayed != Replayed():
         log.warning("usage_journal_replayed", **attrs.asdict(replayed))
     return replayed

@@ -131,11 +131,22 @@ class Writer:
         self.counters.finished += 1
         if self._commit_events is not None:
             self._commit_events[record.id] = trio.Event()
+        self._wake_for_record()
+
+    def _wake_for_record(self) -> None:
         waiting = len(self._queue)
         if waiting >= BATCH or self._commit_events is not None:
             self._due.set()
         elif waiting == 1 and self._sleeping is not None:  # not woken now: there is nothing to do until then
             self._sleeping.deadline = min(self._sleeping.deadline, trio.current_time() + GATHER_S)
+
+    def put_line(self, id_: str, line: bytes) -> None:
+        """Take over a finished record of another process, which keeps it until it is committed. `depth` must be below QUEUED."""
+        self._queue.append(_Waiting(id_, line, None))
+        self.counters.finished += 1
+        if self._commit_events is not None:
+            self._commit_events[id_] = trio.Event()
+        self._wake_for_record()
 
     @property
     def commits_first(self) -> bool:

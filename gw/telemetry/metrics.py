@@ -11,7 +11,7 @@ classes of `prometheus_client` refuse that; its exposition of a custom collector
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from gw.errors import BudgetExceededError
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.usage import BASE_RATE, NANO, RequestRecord
+from gw.types.worker_state import WorkerState
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -103,6 +104,8 @@ class MetricFacts:
     fleet_members: int = 1
     fleet_alone_s: float = 0.0
     """Seconds without an answer of the fleet's bank, since the start."""
+    workers: Sequence[WorkerState] = ()
+    """Processes that serve apps; none where one process does everything."""
     first_audio: Mapping[str, Histogram] = attrs.field(factory=dict)
     """Project → first audio of its turns of the current UTC day."""
 
@@ -194,6 +197,7 @@ class Metrics:
 
     def _families(self, facts: MetricFacts) -> Iterator[Metric]:
         yield from self._fact_families(facts)
+        yield from _worker_families(facts.workers)
         requests: list[_Sample] = [({"provider": p}, series.requests) for p, series in self._providers.items()]
         yield _family("gw_requests", "counter", "Finished requests by the provider that answered, or was tried last.", requests)
         cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
@@ -283,6 +287,22 @@ class Metrics:
 
 
 _Sample = tuple[dict[str, str], float]
+
+
+def _worker_families(workers: Sequence[WorkerState]) -> Iterator[Metric]:
+    """Yield the metrics of worker processes; nothing where there are none."""
+    if not workers:
+        return
+    texts: tuple[tuple[str, str, str, Callable[[WorkerState], float]], ...] = (
+        ("up", "gauge", "1 while a process serves in the worker's place.", lambda w: int(w.state == "serving")),
+        ("starts", "counter", "Processes started for the worker.", lambda w: w.starts),
+        ("requests_in_flight", "gauge", "Requests of the data plane that run in the worker.", lambda w: w.figures.in_flight),
+        ("connections", "gauge", "Open connections of callers in the worker.", lambda w: w.figures.connections),
+        ("cpu_seconds", "counter", "Processor time of the worker's present process.", lambda w: w.figures.cpu_s),
+        ("records_waiting", "gauge", "Records that are in the worker's journal only.", lambda w: w.figures.records_waiting),
+    )  # fmt: skip
+    for name, kind, text, value in texts:
+        yield _family(f"gw_worker_{name}", kind, text, [({"worker": str(w.worker)}, value(w)) for w in workers])
 
 
 def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> Metric:

@@ -51,6 +51,8 @@ class Drain:
         """Scopes around the wait for the first byte of a connection → when the wait began, on trio's clock."""
         self.sockets: set[DrainedSocket] = set()
         self._writes: set[trio.CancelScope] = set()
+        self.follow: Callable[[], None] | None = None
+        """Called after each step, for processes that stop together with this one."""
         self._at_begin: list[Callable[[], None]] = []
         self._started = trio.Event()
         self._all_done = trio.lowlevel.ParkingLot()
@@ -58,6 +60,7 @@ class Drain:
     def announce(self) -> None:
         """Say that the gateway will stop, and go on as before."""
         self.leaving = True
+        self._followed()
 
     def begin(self, within_s: float = inf) -> None:
         """Stop taking work; what runs may go on for `within_s` seconds. A second call can only shorten that."""
@@ -72,6 +75,11 @@ class Drain:
             scope.deadline = min(scope.deadline, since + LAST_REQUEST_S, self.deadline)
         for scope in self._writes:
             scope.deadline = min(scope.deadline, self.deadline)
+        self._followed()
+
+    def _followed(self) -> None:
+        if self.follow is not None:
+            self.follow()
 
     def halt(self) -> None:
         """Give up on every write that waits for its client."""

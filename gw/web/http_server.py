@@ -33,6 +33,7 @@ from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
 from gw.web.connection import Connection, ServerLimits
 from gw.web.drain import LAST_REQUEST_S, Drain
+from gw.web.hand_over import OtherProcess
 from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import Head, Repeated, head_end, parse_head
@@ -92,8 +93,9 @@ class HttpServer:
     def __init__(
         self, dispatch: Dispatch, drain: Drain, *, limits: ServerLimits | None = None, max_in_flight: int = 2_000,
         max_body_bytes: Callable[[], int] | None = None, clock: Clock | None = None, poller: Poller | None = None,
+        other: OtherProcess | None = None,
     ) -> None:  # fmt: skip
-        """`poller` must be running, or be None.
+        """`poller` must be running, or be None. `other`: a process that answers some of the requests.
 
         `max_body_bytes` returns the limit in force. An app's `receive` raises TooLarge for a larger request body, before its
         first byte if its length is announced; the host answers 413 for an app that does not.
@@ -105,14 +107,16 @@ class HttpServer:
         self.max_body_bytes = max_body_bytes or Serve().max_body_bytes
         self.date = DateField(clock or SystemClock())
         self.poller = poller
+        self.other = other
 
-    async def run_connection(self, transport: Transport) -> None:
-        """Serve requests until the connection ends.
+    async def run_connection(self, transport: Transport, received: bytes = b"") -> None:
+        """Serve requests until the connection ends. `received`: what was read from it already.
 
         The caller closes the transport; it has been reset already when a response was cut. Blocks; never raises for what
         a client or an app does.
         """
         connection = Connection(transport, self.limits, self.drain)
+        connection.buffer += received
         requests = _RequestLoop(self, connection)
         try:
             if self.poller is not None and connection.watch(self.poller):
@@ -186,7 +190,7 @@ def _idle() -> bool:
 class _RequestLoop:
     """The requests of one connection. `cancel_scope` is its only one: idleness, a drain and a client that leaves cancel it."""
 
-    __slots__ = ("_connection", "_first", "_hosted", "_now", "_repeated", "_server", "cancel_scope", "clean")
+    __slots__ = ("_changes", "_connection", "_first", "_hosted", "_is_others", "_now", "_repeated", "_server", "cancel_scope", "clean")
 
     def __init__(self, server: HttpServer, connection: Connection) -> None:
         self._server = server
@@ -196,6 +200,9 @@ class _RequestLoop:
         self._repeated: Repeated | None = None
         self._hosted: HostedApp
         """For the head read last."""
+        self._is_others = False
+        """Whether another process answers the head read last, and all that follow."""
+        self._changes = 0
         self.cancel_scope = trio.CancelScope()
         self.clean = True
         """The connection may end with a plain close; otherwise the client must see that something was cut."""
@@ -217,6 +224,10 @@ class _RequestLoop:
             except Refused as refused:
                 await self._refuse(refused)
                 return
+            if self._is_others and self._server.other is not None:
+                self.clean = False
+                self.clean = await self._server.other.take_over(connection)
+                return
             del connection.buffer[:end]
             connection.taken()
             self.clean = False  # until the answer is complete
@@ -228,9 +239,16 @@ class _RequestLoop:
 
     def _read_head(self, data: bytes) -> Head:
         """Parse the head and choose its app. Raises Refused."""
-        if self._repeated is not None and (head := self._repeated.again(data)) is not None:
+        other = self._server.other
+        is_known = self._repeated is not None and (other is None or other.changes == self._changes)
+        if is_known and self._repeated is not None and (head := self._repeated.again(data)) is not None:
             return head
         head = parse_head(data)
+        if other is not None:
+            self._changes = other.changes
+            if other.answers(head, data):
+                self._is_others = True
+                return head
         self._hosted = self._server.dispatch(head.method, head.raw_path)
         self._repeated = None if head.upgrade or head.body.chunked else Repeated(data, head)
         return head

@@ -10,13 +10,14 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
 import structlog
 import trio
 
 from gw.config.settings import Serve
+from gw.errors import one_error
 from gw.net import poller
 from gw.net.tcp import EXHAUSTED, LOST, TcpStream
 from gw.net.tls import TlsStream
@@ -24,6 +25,7 @@ from gw.telemetry.clock import Clock
 from gw.web import http_errors
 from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
+from gw.web.hand_over import OtherProcess
 from gw.web.http_server import Dispatch, HttpServer, log_crash
 
 BACKLOG = 4_096
@@ -48,26 +50,38 @@ async def serve(
     Started with the bound addresses as "http://host:port". Raises OSError when an address cannot be bound, ssl.SSLError
     or OSError for an unusable certificate.
     """
-    limits = limits or ServerLimits()
-    context = _tls_context(config)
+    context = tls_context(config)
+    async with open_server(
+        dispatch=dispatch, config=config, drain=drain, limits=limits, clock=clock, max_body_bytes=max_body_bytes
+    ) as server:
+        listeners = await bind(config.host, config.port)
+        try:
+            task_status.started([url_of(listener, tls=context is not None) for listener in listeners])
+            await Listener(server, context).run(listeners)
+        finally:
+            for listener in listeners:
+                listener.close()
+
+
+@asynccontextmanager
+async def open_server(
+    *, dispatch: Dispatch, config: Serve, drain: Drain, limits: ServerLimits | None = None, clock: Clock | None = None,
+    max_body_bytes: Callable[[], int] | None = None, other: OtherProcess | None = None,
+) -> AsyncIterator[HttpServer]:  # fmt: skip
+    """Yield a server for connections, and the tasks that it needs."""
     polled = poller.Poller() if poller.OFFERED else None
     server = HttpServer(
         dispatch, drain, limits=limits, max_in_flight=config.max_in_flight,
-        max_body_bytes=max_body_bytes or config.max_body_bytes, clock=clock, poller=polled,
+        max_body_bytes=max_body_bytes or config.max_body_bytes, clock=clock, poller=polled, other=other,
     )  # fmt: skip
-    listeners = await bind(config.host, config.port)
-    try:
+    with one_error():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.close_idle)
             nursery.start_soon(server.close_sockets)
             if polled is not None:
                 nursery.start_soon(polled.run)
-            task_status.started([_url(listener, tls=context is not None) for listener in listeners])
-            await Listener(server, context).run(listeners)
+            yield server
             nursery.cancel_scope.cancel()
-    finally:
-        for listener in listeners:
-            listener.close()
 
 
 class Listener:
@@ -77,6 +91,13 @@ class Listener:
         self._server = server
         self._context = context
         self._open = 0
+        self.accepted = 0
+        """Connections since the start."""
+
+    @property
+    def open(self) -> int:
+        """Return the number of open connections."""
+        return self._open
 
     async def run(self, listeners: list[socket.socket]) -> None:
         """Accept until the drain begins; return when the last connection has ended."""
@@ -119,6 +140,7 @@ class Listener:
     async def _connection(self, sock: socket.socket) -> None:
         """Run one connection, as its outermost function: nothing leaves it but cancellation."""
         self._open += 1
+        self.accepted += 1
         try:
             _configure(sock)
             await self._serve_socket(sock)
@@ -146,8 +168,11 @@ class Listener:
                 await transport.aclose()
 
 
-async def bind(host: str, port: int) -> list[socket.socket]:
+async def bind(host: str, port: int, *, shared: bool = False, listens: bool = True) -> list[socket.socket]:
     """Return listening, non-blocking sockets on every address of `host` ("" = all); one port for all of them.
+
+    `shared`: other processes of this user may bind the same addresses, and the kernel gives each new connection to one of those that
+    listen. Without `listens` the addresses are only reserved.
 
     An address family that this machine lacks is left out when another works. Raises OSError.
     """
@@ -159,7 +184,7 @@ async def bind(host: str, port: int) -> list[socket.socket]:
             if port == 0 and listeners:
                 address = (address[0], listeners[0].getsockname()[1], *address[2:])
             try:
-                listeners.append(_listen(family, address))
+                listeners.append(_listen(family, address, shared=shared, listens=listens))
             except OSError as error:
                 if error.errno not in _UNAVAILABLE:
                     raise
@@ -173,14 +198,17 @@ async def bind(host: str, port: int) -> list[socket.socket]:
     return listeners
 
 
-def _listen(family: int, address: tuple[object, ...]) -> socket.socket:
+def _listen(family: int, address: tuple[object, ...], *, shared: bool, listens: bool) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         listener.bind(address)
-        listener.listen(BACKLOG)
+        if listens:
+            listener.listen(BACKLOG)
         listener.setblocking(False)
     except OSError:
         listener.close()
@@ -196,7 +224,8 @@ def _configure(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_S)
 
 
-def _tls_context(config: Serve) -> ssl.SSLContext | None:
+def tls_context(config: Serve) -> ssl.SSLContext | None:
+    """Return what encrypts connections; None without a certificate. Raises ssl.SSLError, OSError."""
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -206,6 +235,7 @@ def _tls_context(config: Serve) -> ssl.SSLContext | None:
     return context
 
 
-def _url(listener: socket.socket, *, tls: bool) -> str:
+def url_of(listener: socket.socket, *, tls: bool) -> str:
+    """Return the address of a bound socket."""
     host, port = listener.getsockname()[:2]
     return f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -99,7 +99,7 @@ class Router:
     async def _catch_up(self, within_s: float) -> None:
         """Let the records of finished requests reach the database before it is read, if that takes a moment only."""
         store = self.plane.gateway.store
-        if store.queue_depth:
+        if store.queue_depth or store.gather_elsewhere is not None:
             with trio.move_on_after(within_s):
                 await store.catch_up()
 

@@ -174,7 +174,7 @@ async def latency_page(request: Request) -> pages.LatencyPage:
 
 async def settings(request: Request) -> SettingsPage:
     gateway, warnings = request.gateway, request.registrar.warnings
-    seen = await fleet_seen(request) if gateway.leases is not None else None
+    seen = await fleet_seen(request) if gateway.bank is not None else None
     return settings_page(gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings, fleet=seen)
 
 
@@ -264,7 +264,7 @@ CHARTS = (
         "/api/overview", "overview",
         "The first page: a period compared with the one before, today with yesterday at this time, every budget.",
         lambda r: overview.overview(
-            *r.records, **r.query, spent=r.gateway.ledger.spent_in_fleet, active=r.gateway.relay.in_flight.requests
+            *r.records, **r.query, spent=r.gateway.ledger.spent_in_fleet, active=r.gateway.requests_in_flight
         ),
         query=(*_PERIOD, PROJECT), answers=(overview.Overview,),
     ),

@@ -115,7 +115,8 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         providers_configured=sum(p.configured for p in catalog.providers.values()),
         cost_today_nusd=sum(gateway.ledger.cost(project) for project in catalog.projects),
         provider_up={p.id: p.configured and p.id not in broken for p in catalog.providers.values()},
-        in_flight=gateway.relay.in_flight.requests,
+        in_flight=gateway.requests_in_flight,
+        workers=gateway.workers(),
         write_queue_depth=gateway.store.queue_depth,
         records_set_aside=gateway.store.counters.set_aside,
         records_dropped=gateway.store.counters.dropped,
@@ -127,7 +128,7 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         capture_bytes=0 if captures is None else captures.bytes,
         capture_queue_depth=0 if captures is None else captures.depth,
         first_audio=first_audio,
-        fleet_members=1 if gateway.leases is None else gateway.leases.members,
+        fleet_members=gateway.leases.members if gateway.leases is not None and gateway.settings.fleet.valkey else 1,
         fleet_alone_s=0.0 if gateway.leases is None else gateway.leases.seconds_alone(),
     )
 
@@ -189,6 +190,6 @@ STATE = (
     ),
     _get(
         "/v1/status", "status", "Providers, and the number of models and projects.",
-        lambda r: listings.status(r.catalog), answers=(listings.GatewayStatus,),
+        lambda r: listings.status(r.catalog, r.gateway.workers()), answers=(listings.GatewayStatus,),
     ),
 )  # fmt: skip

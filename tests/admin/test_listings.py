@@ -27,7 +27,7 @@ def test_an_empty_catalog():
     body = as_json(listings.models(EMPTY, NOON))
     assert (body["models"], body["data"], body["first_id"], body["last_id"]) == ({}, [], None, None)
     assert as_json(listings.models_bare(EMPTY)) == []
-    assert as_json(listings.status(EMPTY)) == {"providers": {}, "model_count": 0, "project_count": 0}
+    assert as_json(listings.status(EMPTY)) == {"providers": {}, "model_count": 0, "project_count": 0, "workers": []}
     assert as_json(listings.dashboard_status(EMPTY))["fallbacks"] == {"stt": [], "llm": [], "tts": []}
 
 

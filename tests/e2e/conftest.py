@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-STARTS_WITHIN_S = 30.0
+STARTS_WITHIN_S = 120.0
 URL = re.compile(r"API\s+(https?://\S+)/v1")
 
 
@@ -88,6 +88,11 @@ def launch(*arguments: str, folder: Path, **env: str) -> Daemon:
         reader.join()
         raise AssertionError("gw serve did not start:\n" + "".join(output))
     return Daemon(process, urls[0], time.monotonic() - began, output, reader, grew)
+
+
+def compiled_once(folder: Path) -> dict[str, str]:
+    """Return the environment of a gateway with several processes, which then compile each module once, also where tests keep nothing."""
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder.parent / "compiled")}
 
 
 Start = Callable[..., Daemon]

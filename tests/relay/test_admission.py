@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from structlog.testing import capture_logs
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.relay.admission import Ledger, admit
+from gw.relay.leases import Leases
 from gw.types.entities import Project
+from gw.workers.keeper_bank import KeeperBank
 
 
 class NoonClock:
@@ -75,3 +78,24 @@ def test_a_project_has_so_many_requests_at_once_and_no_more():
     book.settle(held[0], 3)
     assert book.in_flight("shop") == 1
     admit(book, busy, 0, store_accepts=True)
+
+
+async def test_what_other_processes_have_spent_is_shown_and_taken_over_with_the_lease(autojump_clock):
+    bank, day = KeeperBank(), 20_000
+    keepers, workers = Leases(bank, "keeper"), Leases(bank, "w1")
+    async with trio.open_nursery() as nursery:
+        await nursery.start(keepers.run)
+        await nursery.start(workers.run)
+        book = Ledger(NoonClock(), {"shop": 100}, leases=keepers)
+        own = book.budget_lease(project())
+        theirs = workers.lease(f"budget:{day}:shop", "budget", 1_000)
+        await workers.wait(theirs, 300)
+        theirs.reserve(300)
+        theirs.settle(300, 300)
+        book.count_elsewhere("shop", day, 300, 50)
+        book.count_elsewhere("shop", day - 1, 999, 0)  # a request that began yesterday
+        assert (book.spent("shop"), book.spent_in_fleet("shop"), book.cost("shop")) == (100, 400, 350)
+        book.take_over("shop", day, 300, 50)
+        assert (book.spent("shop"), book.cost("shop")) == (400, 350)
+        assert own.used == 400
+        nursery.cancel_scope.cancel()

@@ -41,6 +41,7 @@ async def test_status(app):
         },
         "model_count": 4,
         "project_count": 2,
+        "workers": [],
     }
 
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gw.serve import connections_possible, descriptors_needed, ensure_descriptors, streams_possible
+from gw.telemetry.process_limits import connections_possible, descriptors_needed, ensure_descriptors, streams_possible
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_what_is_enough_stays(few):
 
 def test_the_hard_limit_is_the_end():
     text = (
-        "import resource; from gw.serve import ensure_descriptors; "
+        "import resource; from gw.telemetry.process_limits import ensure_descriptors; "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300)); print(ensure_descriptors(4_000))"
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

@@ -1,0 +1,208 @@
+"""Messages between the keeper and its workers, and the state that a worker gets: settings, catalog and prices.
+
+Both ends are of one installation and connected by a pair of sockets that no other process has, so the state is pickled. Keys are
+written out there, which `Secret` refuses everywhere else.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import io
+import pickle
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import attrs
+import msgspec
+
+from gw.config.settings import Settings
+from gw.pricing.book import RateRow
+from gw.registry.catalog import Catalog
+from gw.types.bank import Ask, Exchange
+from gw.types.captured import PieceKind
+from gw.types.notices import GateNotice
+from gw.types.secret import Secret
+from gw.types.worker_state import WorkerFigures
+
+
+@attrs.frozen(kw_only=True)
+class WorkerConfig:
+    """All that a worker serves by. A new one replaces it as a whole."""
+
+    settings: Settings
+    catalog: Catalog
+    rates: Sequence[RateRow]
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = {**copyreg.dispatch_table, Secret: lambda secret: (Secret, (secret.reveal(),))}  # noqa: RUF012
+
+
+def pack_config(config: WorkerConfig) -> bytes:
+    buffer = io.BytesIO()
+    _Pickler(buffer, protocol=5).dump(config)
+    return buffer.getvalue()
+
+
+def unpack_config(data: bytes) -> WorkerConfig:
+    """Read a configuration that `pack_config` of the keeper has made."""
+    config = pickle.loads(data)
+    assert isinstance(config, WorkerConfig)
+    return config
+
+
+# ---- from the keeper
+
+
+class StartWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Let a process that has imported all it needs become a worker."""
+
+    name: str
+    """Name of this worker, unlike those of all others of the keeper."""
+    journal: str
+    host: str
+    port: int
+    max_in_flight: int
+    descriptors: int
+    config: bytes
+
+
+class NewConfig(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Serve by another configuration from now on; answered with `ConfigApplied`."""
+
+    number: int
+    config: bytes
+
+
+class BankAnswer(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Answer to a question of the bank."""
+
+    id: int
+    run: str = ""
+    exchange: Exchange | None = None
+    unreachable: str = ""
+
+
+class RecordsCommitted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A batch of records is in the database."""
+
+    number: int
+
+
+class DrainStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A step of stopping; see `gw.web.drain`. `stop` ends the requests that still run."""
+
+    step: Literal["announce", "begin", "stop", "halt"]
+    within_s: float = 0.0
+
+
+class ListRunning(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Answer with `RunningRequests`, and send intents from now on while `watched`."""
+
+    id: int
+    watched: bool
+
+
+class SendRecords(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Send what is recorded until now without waiting for more; answered with `RecordsSent`, after the batches."""
+
+    id: int
+
+
+class Unwatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Send no intents any more."""
+
+
+class NoticeArrived(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A process of the gateway, or of its fleet, has learnt something about a vendor."""
+
+    notice: GateNotice
+
+
+FromKeeper: TypeAlias = (
+    StartWork | NewConfig | NoticeArrived | BankAnswer | RecordsCommitted | DrainStep | ListRunning | SendRecords | Unwatch
+)
+
+# ---- from a worker
+
+
+class WorkerListens(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker accepts connections."""
+
+
+class CannotListen(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """The worker ends, because it cannot use the address."""
+
+    errno: int
+    why: str
+
+
+class JoinBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    id: int
+
+
+class AskBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    id: int
+    run: str
+    number: int
+    asks: Sequence[Ask]
+
+
+class LeaveBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    id: int
+    run: str
+
+
+class PublishNotice(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    notice: GateNotice
+
+
+class RecordBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Finished records, and intents while somebody watches, as lines of the journal; answered with `RecordsCommitted`.
+
+    `segment` and `end`: up to where in its journal the worker has sent its records; 0 for records that the journal could not take.
+    """
+
+    number: int
+    segment: int
+    end: int
+    records: bytes
+    intents: bytes = b""
+
+
+class RecordsSent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    id: int
+
+
+class ConfigApplied(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    number: int
+
+
+class RunningRequests(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    id: int
+    intents: bytes
+
+
+class CapturedContent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A captured piece in clear, for the keeper to store; the fields are those of `gw.types.captured.Piece`."""
+
+    request_id: str
+    project: str
+    at: float
+    expires_at: float
+    kind: PieceKind
+    part: int
+    content: bytes
+    presidio: str
+
+
+class WorkerReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """Figures of a worker, sent every second."""
+
+    figures: WorkerFigures
+
+
+FromWorker: TypeAlias = (
+    WorkerListens | CannotListen | JoinBank | AskBank | LeaveBank | PublishNotice | RecordBatch | RecordsSent | ConfigApplied
+    | RunningRequests | CapturedContent | WorkerReport
+)  # fmt: skip

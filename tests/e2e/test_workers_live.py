@@ -1,0 +1,136 @@
+"""Live sessions and the live page where apps are served by workers."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.e2e.conftest import Daemon, compiled_once, starter
+
+pytestmark = pytest.mark.process
+
+TEXT = """
+providers: {sim: {token_ms: 100}}
+models: {stt: [sim/tone], llm: [sim/echo]}
+projects: {heard: {capture: {text: true, share: 1, keep_days: 1}}}
+serve: {workers: 2}
+"""
+SECOND = b"\x11\x22" * 16_000
+"""A second of sound, 16 kHz."""
+
+
+@pytest.fixture(scope="module")
+def daemon(tmp_path_factory) -> Iterator[Daemon]:
+    folder = tmp_path_factory.mktemp("live")
+    with starter(folder) as start:
+        yield start(TEXT, GW_SECRET="0f5c1b77e2d94a6381ab0c5d7e9f2a64", **compiled_once(folder))
+
+
+def get(url: str, path: str) -> Any:
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    try:
+        connection.request("GET", path)
+        return json.loads(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def wait_for(condition: Callable[[], Any], within_s: float = 30.0) -> Any:
+    until = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < until
+        threading.Event().wait(0.05)
+    return value
+
+
+def read_to_the_end(session: ClientConnection) -> None:
+    """Read until the connection ends, however that happens."""
+    with suppress(ConnectionClosed):
+        while True:
+            session.recv(timeout=10)
+
+
+def test_the_caller_of_a_worker_that_is_killed_connects_again_and_the_cut_session_has_its_record(daemon: Daemon):
+    address = daemon.url.replace("http", "ws") + "/v1/listen?model=sim/tone&encoding=linear16&sample_rate=16000"
+    with connect(address) as session:
+        for _ in range(7):
+            session.send(SECOND)
+        busy = wait_for(lambda: [w for w in get(daemon.url, "/v1/status")["workers"] if w["in_flight"] == 1])
+        os.kill(busy[0]["pid"], signal.SIGKILL)
+        read_to_the_end(session)
+    with connect(address) as session:  # the client's own reconnect
+        session.send(SECOND)
+        session.send(json.dumps({"type": "CloseStream"}))
+        read_to_the_end(session)
+    records = wait_for(lambda: found if len(found := get(daemon.url, "/v1/logs?modality=stt")) == 2 else None)
+    assert [(record["status"], record["error_code"]) for record in records] == [("success", None), ("error", "interrupted")]
+    cut = get(daemon.url, f"/v1/requests/{records[1]['id']}")
+    assert 7 <= cut["usage"]["audio_seconds"] <= 12 + 5  # what was sent, and the five seconds that were announced
+    pid = busy[0]["pid"]
+    wait_for(lambda: [w["starts"] for w in get(daemon.url, "/v1/status")["workers"] if w["worker"] == busy[0]["worker"]] == [2])
+    assert pid not in [w["pid"] for w in get(daemon.url, "/v1/status")["workers"]]
+
+
+def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
+    netloc = urlsplit(daemon.url).netloc
+    body = json.dumps({"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * 60}]})
+    running = http.client.HTTPConnection(netloc, timeout=30)
+    running.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    answer = running.getresponse()
+    answer.readline()
+    live = http.client.HTTPConnection(netloc, timeout=30)
+    live.request("GET", "/api/live")
+    feed = live.getresponse()
+
+    def next_event() -> tuple[str, Any]:
+        name = ""
+        while True:
+            line = feed.readline().decode().strip()
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                return name, json.loads(line.removeprefix("data: "))
+
+    name, data = next_event()
+    assert name == "running"
+    assert [request["model_id"] for request in data["requests"]] == ["sim/echo"]
+    wait_for(lambda: get(daemon.url, "/api/overview")["active_requests"] == 1)  # figures of workers come every second
+    later = http.client.HTTPConnection(netloc, timeout=30)
+    later.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    assert next_event()[0] == "started"
+    assert later.getresponse().read().endswith(b"data: [DONE]\n\n")
+    assert answer.read().endswith(b"data: [DONE]\n\n")
+    assert [next_event()[0] for _ in range(2)] == ["finished", "finished"]
+    for connection in (running, live, later):
+        connection.close()
+
+
+def test_words_that_a_worker_captures_are_stored_by_the_keeper(daemon: Daemon):
+    netloc = urlsplit(daemon.url).netloc
+    body = json.dumps({"model": "sim/echo", "messages": [{"role": "user", "content": "a table for two"}]})
+    ids = []
+    for _ in range(6):
+        connection = http.client.HTTPConnection(netloc, timeout=30)
+        connection.request("POST", "/v1/chat/completions?gw_project=heard", body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        ids.append(answer.headers["x-request-id"])
+        answer.read()
+        connection.close()
+    stored = wait_for(lambda: found if (found := get(daemon.url, "/v1/capture"))["requests"] >= 6 else None)
+    assert stored["requests"] == 6, daemon.text()
+    for id_ in ids:
+        assert "a table for two" in json.dumps(get(daemon.url, f"/v1/capture/{id_}"))
+        assert get(daemon.url, f"/v1/requests/{id_}")["captured"] == "stored"
