@@ -71,11 +71,8 @@ def stolen_s(core: int) -> float:
 
 
 def cpu_s(pid: int) -> float:
-    total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with contextlib.suppress(OSError):
-            total += int((task / "schedstat").read_text().split()[0])
-    return total / 1e9
+    """Return the processor time of a process, threads that have ended included."""
+    return time.clock_gettime(~pid << 3 | 2)  # as clock_getcpuclockid(3) makes it
 
 
 def writer_of(gateway: int) -> int | None:

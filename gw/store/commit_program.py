@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import attrs
 
@@ -36,8 +36,7 @@ class CommitStart:
     retention_days: int
 
 
-@attrs.frozen
-class CommitJob:
+class CommitJob(NamedTuple):
     """A method of Committer, with its arguments."""
 
     work: Callable[..., Any]
@@ -45,8 +44,7 @@ class CommitJob:
     kwargs: Mapping[str, Any]
 
 
-@attrs.frozen
-class CommitAnswer:
+class CommitAnswer(NamedTuple):
     """Result of the method, or the fault that it raised. `tidy_due`: whether there is something to tidy now, and when idle."""
 
     value: Any = None
@@ -72,13 +70,17 @@ class CommitProgram:
         while not closing:
             job = self._jobs.get()
             closing = job.work is Committer.close
-            self._sink.write(framed(attrs.evolve(self._answer(start, job), tidy_due=self._tidy_due(closing))))
+            self._sink.write(framed(self._answer(start, job)._replace(tidy_due=self._tidy_due(closing))))
             self._sink.flush()
         os._exit(0)  # not `return`: the other thread waits for stdin, which Python would wait for in turn
 
     def _read_jobs(self) -> None:
-        while (job := read_message(self._source)) is not None:
-            self._jobs.put(job)
+        try:
+            while (job := read_message(self._source)) is not None:
+                self._jobs.put(job)
+        except Exception:  # a job that this version of gw cannot read: the package was replaced while the gateway runs
+            traceback.print_exc()
+            os._exit(1)
         os._exit(0)
 
     def _answer(self, start: CommitStart, job: CommitJob) -> CommitAnswer:

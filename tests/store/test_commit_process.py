@@ -16,10 +16,13 @@ from structlog.testing import capture_logs
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import writer
 from gw.store.commit_process import CommitProcess
+from gw.store.commit_program import CommitStart
 from gw.store.committer import Committer, ProcessEnded
 from gw.store.entity_rows import Change
 from gw.store.journal import segment_paths
+from gw.store.pipe_messages import LENGTH, framed
 from gw.store.sqlite import open_writer
+from gw.store.sqlite_records import SqliteTarget
 from gw.store.store import open_store
 from gw.telemetry.clock import DAY_S
 from gw.types.entities import AuditEntry, Project
@@ -397,3 +400,12 @@ async def test_a_job_is_not_repeated_by_the_executor(path):
 
             await until(executor(store)._turn.locked)
             os.kill(pid, signal.SIGKILL)
+
+
+def test_a_job_that_it_cannot_read_ends_it():
+    """As after an upgrade of the package below a running gateway: it must not wait for a job that never comes."""
+    message = framed(CommitStart(SqliteTarget(Path("none.db")), 90)) + LENGTH.pack(3) + b"not"
+    command = [sys.executable, "-c", "from gw.store.commit_program import main; main()"]
+    done = subprocess.run(command, cwd=ROOT, input=message, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"UnpicklingError" in done.stderr
