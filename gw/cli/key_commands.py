@@ -13,6 +13,7 @@ from gw.cli.backend import Backend
 from gw.cli.output import Cell, aside, money, print_json
 from gw.cli.resource import (
     BUDGETS,
+    DAYS,
     Between,
     Columns,
     Resource,
@@ -26,7 +27,7 @@ from gw.types.ids import MODALITIES
 DAY_S = 86_400
 
 COUNT = click.IntRange(min=0)
-DAYS = Between(0, 36_500)
+MORE_DAYS = Between(0, 36_500)
 
 
 def _members(
@@ -47,9 +48,8 @@ def _members(
 
 
 KEYS = Resource(noun="key", path="/v1/keys", metavar="ID", members=_members)
-OPTIONS = (
-    click.option("--name", help="Name shown to people."),
-    click.option("--expires-days", type=DAYS, help="Days until it expires; 0 or without it: never."),
+NAME = click.option("--name", help="Name shown to people.")
+LIMITS = (
     *BUDGETS,
     click.option("--model", "models", multiple=True, help="Model it may use, or <provider>/*; may be given several times."),
     click.option(
@@ -104,7 +104,7 @@ KEYS.add_show(keys, "Show one key, masked, with its limits and what it has spent
 
 @keys.command()
 @click.option("--project", help="Project that owns its requests.  [default: default]")
-@with_options(OPTIONS)
+@with_options([NAME, click.option("--expires-days", type=DAYS, help="Days until it expires; without it, it does not."), *LIMITS])
 @from_backend("The answer as JSON.")
 def add(project: str | None, as_json: bool, backend: Backend, **fields: Any) -> None:
     """Make a key. It is printed on standard output, once: only its hash is kept.
@@ -122,5 +122,13 @@ def add(project: str | None, as_json: bool, backend: Backend, **fields: Any) -> 
     aside(f"{answer['key_id']} for project {answer['project']}{until}; it is not shown again")
 
 
-KEYS.add_update(keys, "Change a key that was made while running. '' takes the name away.", OPTIONS)
+KEYS.add_update(
+    keys,
+    """Change the name, the expiry or the limits of a key that was made while running; 0 takes a limit away.
+
+    \b
+    gw keys set key_0c3f5d1e2b4a --monthly-budget 50 --model sim/* --model openai/gpt-4o-mini
+    """,
+    [NAME, click.option("--expires-days", type=MORE_DAYS, help="Days from now until it expires; 0: it does not."), *LIMITS],
+)
 KEYS.add_delete(keys, "Revoke a key, from the next request on. ID is that of the list.")

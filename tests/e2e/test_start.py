@@ -58,8 +58,8 @@ def test_sighup_at_any_moment_of_the_start_ends_nothing(tmp_path):
 
 
 def test_sighup_before_the_first_line_of_gw_ends_nothing(tmp_path):
-    """As the unit of docs/operations.md starts it."""
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    """As the unit in deploy/ starts it."""
+    page = (Path(__file__).parents[2] / "deploy" / "gw.service").read_text()
     [command] = re.findall(r"^ExecStart=(.*)$", page, re.MULTILINE)
     launcher, found, arguments = command.partition(" /opt/gw/bin/gw ")
     assert (bool(found), arguments) == (True, "serve")
