@@ -171,8 +171,12 @@ def lock(db: PgConnection, which: int) -> None:
 
 
 def version(db: PgConnection) -> int:
-    """Return the schema's version, 0 for a database without one."""
-    if not db.raw.execute("select to_regclass(%s) is not null", (f"{SCHEMA}.schema_version",)).fetchall()[0][0]:
+    """Return the schema's version, 0 for a database without one.
+
+    Reads the catalog: `to_regclass` may answer from a cache that is older than the lock for which this transaction has waited.
+    """
+    found = "select exists (select from pg_catalog.pg_tables where schemaname = %s and tablename = 'schema_version')"
+    if not db.raw.execute(found, (SCHEMA,)).fetchall()[0][0]:
         return 0
     return int(db.raw.execute("select version from schema_version").fetchall()[0][0])
 
