@@ -21,7 +21,6 @@ from gw.errors import (
     UnknownProviderError,
 )
 from gw.net.http1 import Pool
-from gw.policy.bucket import Bucket
 from gw.policy.hedge import HedgeBudget
 from gw.policy.response_times import ResponseTimes
 from gw.providers.spec import Account, ProviderSpec, spec_of
@@ -41,6 +40,8 @@ from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
 from gw.types.pending import Pending
 
+_TRIES = 4
+"""Waits of a request for what it has to lease: each lasts for 50 ms, or in a queue for a second, and usually the first one does."""
 S = TypeVar("S")
 
 _MOST_ENDPOINTS = 4_000
@@ -176,6 +177,17 @@ class CandidatePlanner:
             return None
         return ledger.leases.wait(lease, max(1, estimate_nusd))
 
+    async def wait_for_lease(self, room: Awaitable[None], candidates: Candidates, caller: Caller, estimate_nusd: int) -> None:
+        """Wait for room in the budget, which has to be leased, and again for the place, which another request may have taken meanwhile."""
+        await room
+        for _ in range(_TRIES):
+            if (place := self.place(candidates, caller)) is None:
+                return
+            await place
+            if (again := self.lease(candidates, estimate_nusd)) is None:
+                return
+            await again
+
     def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
         """Return the wait for a call of a provider whose limits a fleet shares; None if there is one, or no such limit."""
         provider, project = candidates.catalog.provider(model.provider), candidates.project
@@ -183,15 +195,15 @@ class CandidatePlanner:
             return None
         owner = project.id if provider.id in project.provider_keys else ""
         gate = self._limits.gate(provider, model, now, owner=owner)
-        bucket, slots = gate.bucket, gate.shared.slots
-        if slots is not None and (slot := slots.wait()) is not None:
-            return self._wait_for_call(slot, bucket)
-        return bucket.leases.wait(bucket.lease, 1) if isinstance(bucket, LeasedBucket) else None
+        pending = _wait_of(gate)
+        return None if pending is None else self._wait_for_call(pending, gate)
 
-    async def _wait_for_call(self, slot: Awaitable[None], bucket: Bucket | LeasedBucket | None) -> None:
-        await slot
-        if isinstance(bucket, LeasedBucket) and (call := bucket.leases.wait(bucket.lease, 1)) is not None:
-            await call
+    async def _wait_for_call(self, pending: Awaitable[None], gate: Gate) -> None:
+        await pending
+        for _ in range(_TRIES):  # what was leased may have been taken by another request while this one waited for the rest
+            if (again := _wait_of(gate)) is None:
+                return
+            await again
 
     def estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
         """Return the estimated cost in nano-USD, priced as the first candidate or by the stand-in, and note it in the meter."""
@@ -318,6 +330,14 @@ class CandidatePlanner:
     def _is_priced(self, model: Model, provider: Provider) -> bool:
         day = utc_day(self.accounting.clock.now())
         return price_of(self.accounting.book, model, provider, day, live=True) is not None
+
+
+def _wait_of(gate: Gate) -> Awaitable[None] | None:
+    """Return the wait for a slot or a call that has to be leased; None: both are there, or none can be had."""
+    slots, bucket = gate.shared.slots, gate.bucket
+    if slots is not None and (slot := slots.wait()) is not None:
+        return slot
+    return bucket.leases.wait(bucket.lease, 1) if isinstance(bucket, LeasedBucket) else None
 
 
 async def _slot_there(slots: LeasedSlots | None) -> bool:

@@ -66,7 +66,7 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
                 await place
             estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
             if self.planner.in_fleet and (room := self.planner.lease(self.candidates, estimate_nusd)) is not None:
-                await room
+                await self.planner.wait_for_lease(room, self.candidates, self._caller, estimate_nusd)
             self.planner.admit(meter, self.candidates, estimate_nusd)
             try:
                 opened = await self._first_ready(models)

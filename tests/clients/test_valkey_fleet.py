@@ -205,6 +205,27 @@ async def breaker(member):
     return view.breaker
 
 
+async def test_requests_that_wait_for_a_budget_keep_their_places(tmp_path, server):
+    """A gateway that has just started leases all of it as requests come: a slot of the project, budget, a slot and a call of the vendor."""
+    more = """
+projects: {default: {daily_budget: 100, budget_action: block, max_concurrent: 300}}
+rate_limiting: {openai: {max_concurrent: 300, requests_per_minute: 60000}}"""
+    async with fleet(tmp_path, server, count=1, more=more) as members:
+        await begin_granting(members[0])
+    statuses: list[int] = []
+
+    async def call(member):
+        statuses.append((await member.ask("POST", "/v1/chat/completions", CHAT)).status)
+
+    for _ in range(3):
+        async with fleet(tmp_path, server, count=2, more=more) as members, trio.open_nursery() as nursery:
+            for _ in range(30):
+                for member in members:
+                    nursery.start_soon(call, member)
+                await trio.testing.wait_all_tasks_blocked(0.001)  # so that some come while others wait
+    assert statuses == [200] * 180
+
+
 ACCOUNTS = ("slots:project:default", "slots:provider:openai")
 
 
