@@ -257,6 +257,9 @@ def clients(session: nox.Session) -> None:
     if not (shutil.which("valkey-server") or shutil.which("redis-server")):
         session.warn("LEFT OUT: several gateways on one budget, because no Valkey or Redis is installed (Debian package: redis-server)")
         leave_out.append("--ignore-glob=*/test_valkey*.py")
+    if not (shutil.which("haproxy") and list(Path("/usr/lib/postgresql").glob("*/bin/initdb"))):
+        session.warn("LEFT OUT: the example of a fleet, because haproxy or PostgreSQL is not installed (Debian: haproxy, postgresql)")
+        leave_out.append("--ignore-glob=*/test_valkey_example.py")
     if shutil.which("java") is None:
         session.warn("LEFT OUT: the JDK's HTTP client, because java is not installed (Debian package: default-jdk-headless)")
         leave_out.append("--ignore-glob=*/test_java*.py")
