@@ -115,6 +115,7 @@ def main() -> None:
     print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")
     print(f"frames    {through['sent']:.0f} sent, {lost:.0f} not answered")
     print(f"host      has taken {100 * taken:.1f} % of that core for others")
+    print(f"a frame   and its answer take {used * 1e6 / options.sessions / 50:.1f} µs of CPU")
     print(f"gateway   {100 * used:.0f} % of a core; {before:.0f} MB when a tenth of the time was over, {after:.0f} MB near its end")
 
 

@@ -101,7 +101,7 @@ def _closed() -> None:
 class Reading:
     """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
 
-    __slots__ = ("_callback", "_called", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
+    __slots__ = ("_callback", "_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
 
     def __init__(self, poller: Poller, sock: socket.socket) -> None:
         self._poller = poller
@@ -111,6 +111,7 @@ class Reading:
         self._task: trio.lowlevel.Task | None = None
         self._callback = self._readable  # one object, which the poller recognises
         self._called = False  # `take` is running
+        self._closed = False  # meanwhile the socket was closed
         self._pending: Pending = None
         self._error: Exception | None = None
 
@@ -136,7 +137,9 @@ class Reading:
         return trio.lowlevel.Abort.SUCCEEDED
 
     def closing(self) -> None:
-        if not self._called:
+        if self._called:
+            self._closed = True
+        else:
             self._wake(None, trio.ClosedResourceError("this connection is closed"))
             self._take, self._callback = None, _closed  # both refer to this object or its owner: else a cycle for each connection
 
@@ -156,7 +159,7 @@ class Reading:
             self._called = False
         if pending is not None or not data:
             self._wake(pending, None)
-        elif self._sock.fileno() < 0:
+        elif self._closed:
             self.closing()
 
     def _wake(self, pending: Pending, error: Exception | None) -> None:

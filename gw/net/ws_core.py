@@ -42,6 +42,8 @@ MAX_MESSAGE_BYTES: Final = 16 * 2**20  # a larger message closes the session wit
 OPEN: Final = State.OPEN  # compared for every frame, and an enum's member takes a while to find
 CLIENT: Final = Side.CLIENT
 SERVER: Final = Side.SERVER
+_BINARY: Final = ws_frames.BINARY
+_TEXT: Final = ws_frames.TEXT
 _MASKS: Final = ws_frames.Masks()
 _QUIET: Final = logging.getLogger("gw.net.ws_protocol")
 _QUIET.setLevel(logging.ERROR)  # the library's own debug lines quote frames
@@ -124,17 +126,17 @@ class WsSession(ABC):
     def feed(self, data: bytes) -> Pending:
         """Deliver or queue the messages in `data`; return what must be awaited before more is read."""
         try:
-            frames = self._splitter.feed(data)
             take = self._take
-            if take is not None and len(frames) == 1 and not self._messages and self.is_open:
-                opcode, payload = frames[0]
-                message = payload if opcode == ws_frames.BINARY else _text(payload) if opcode == ws_frames.TEXT else None
-                if message is not None:  # nearly always
-                    pending = take(message)
-                    if pending is not None:
-                        return self._after_take(pending)
-                    return READY if self._enough is not None and self._enough() else None
-            return self._after_frames(self._digest(frames))
+            if take is None or self._messages is not None or not self.is_open or (whole := self._splitter.whole_message(data)) is None:
+                return self._after_frames(self._digest(self._splitter.feed(data)))
+            opcode, payload = whole  # nearly always
+            message = payload if opcode == _BINARY else _text(payload)
+            if message is None:
+                return self._after_frames(self._digest([whole]))
+            pending = take(message)
+            if pending is not None:
+                return self._after_take(pending)
+            return READY if self._enough is not None and self._enough() else None
         except Exception as error:
             return self._take_failed(error)
 
@@ -212,9 +214,9 @@ class WsSession(ABC):
     def send_or_pending(self, message: str | bytes) -> Pending:
         """Send one message, as far as that needs no waiting. Raises the role's errors."""
         if isinstance(message, bytes):
-            opcode, data = ws_frames.BINARY, message
+            opcode, data = _BINARY, message
         else:
-            opcode, data = ws_frames.TEXT, message.encode()
+            opcode, data = _TEXT, message.encode()
         if self._turn.taken or self._owes or not self.is_open:
             return self._send_in_turn(opcode, data)
         frame = self._encode(opcode, data)

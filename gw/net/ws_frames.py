@@ -7,6 +7,7 @@ library's time; everything else (control frames, fragments, faults) is passed to
 from __future__ import annotations
 
 import secrets
+import struct
 from typing import Final
 
 import trio
@@ -45,9 +46,9 @@ class Splitter:
         """Return (TEXT, payload), (BINARY, payload), (MACHINE, bytes), in order. An incomplete frame is buffered."""
         if self._given_up:
             return [(MACHINE, data)]
-        buffer = self._buffer
-        if not buffer and not self.fragmented and (frame := self._only_frame(data)) is not None:
+        if (frame := self.whole_message(data)) is not None:
             return [frame]
+        buffer = self._buffer
         if buffer:
             buffer += data
             if len(buffer) < self._needed:
@@ -76,10 +77,11 @@ class Splitter:
             frames.append((MACHINE, data[at:]))
         return frames
 
-    def _only_frame(self, data: bytes) -> tuple[int, bytes] | None:
-        """Parse a plain message of less than 64 KiB that is all of `data`, as in nearly every read of a voice session."""
+    def whole_message(self, data: bytes) -> tuple[int, bytes] | None:
+        """Return the opcode and payload of a plain message of less than 64 KiB that is all of `data`, as nearly every read of a
+        voice session is; None where `feed` has to look at it."""
         size = len(data)
-        if size < 8:
+        if size < 8 or self._buffer or self.fragmented or self._given_up:
             return None
         first = data[0]
         if first != 0x82 and first != 0x81:
@@ -132,12 +134,17 @@ class Splitter:
         return MACHINE, data[at:end]
 
 
+_SHORT: Final = struct.Struct(">BB")
+_MEDIUM: Final = struct.Struct(">BBH")
+_LONG: Final = struct.Struct(">BBQ")
+
+
 def _head(opcode: int, length: int, mask: int) -> bytes:
     if length < 126:
-        return bytes((128 | opcode, mask | length))
+        return _SHORT.pack(128 | opcode, mask | length)
     if length < 65_536:
-        return bytes((128 | opcode, mask | 126)) + length.to_bytes(2, "big")
-    return bytes((128 | opcode, mask | 127)) + length.to_bytes(8, "big")
+        return _MEDIUM.pack(128 | opcode, mask | 126, length)
+    return _LONG.pack(128 | opcode, mask | 127, length)
 
 
 def from_server(opcode: int, data: bytes) -> bytes:
@@ -162,7 +169,7 @@ class Masks:
             self._keys = secrets.token_bytes(_KEY_BYTES)
             at, key = 0, self._keys[:4]
         self._at = at + 4
-        return _head(opcode, len(data), 128) + key + apply_mask(data, key)
+        return b"".join((_head(opcode, len(data), 128), key, apply_mask(data, key)))
 
 
 class FrameTurn:

@@ -21,6 +21,7 @@ import trio
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut
 from gw.net.http1 import Headers
 from gw.net.prewarm import open_warm
+from gw.net.wakeup import clock_of_run
 from gw.net.ws import WebSocket, WsClosed
 from gw.providers.spec import Account
 from gw.types.audio import AudioFormat
@@ -126,7 +127,7 @@ def why_closed(
 class _SocketSession(Generic[W, E]):
     """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
 
-    __slots__ = ("_close_error", "_on_close", "_provider", "_wire", "_ws", "sent_at")
+    __slots__ = ("_close_error", "_now", "_on_close", "_provider", "_wire", "_ws", "sent_at")
 
     def __init__(
         self, ws: WebSocket, wire: W, provider: str, *,
@@ -137,7 +138,8 @@ class _SocketSession(Generic[W, E]):
         self._provider = provider
         self._on_close = on_close
         self._close_error = close_error
-        self.sent_at = trio.current_time()  # time of the last audio or keep-alive sent
+        self._now = clock_of_run()
+        self.sent_at = self._now()  # time of the last audio or keep-alive sent
 
     async def send_frames(self, frames: Frames) -> None:
         """Raises ProviderError."""
@@ -208,7 +210,7 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
             await pending
 
     def send_audio_or_pending(self, data: bytes) -> Pending:
-        self.sent_at = trio.current_time()
+        self.sent_at = self._now()
         return _send_or_pending(self._ws, self._provider, self._wire.audio(data)) if data else None
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:

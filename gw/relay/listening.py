@@ -253,7 +253,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             attempt.clock.alive(trio.current_time())
             return None
         attempt.last_event_at, flushed = trio.current_time(), attempt.clock.is_probed
-        events = attempt.note_events(events, self.audio)
+        events = attempt.note_events(events, self.audio, attempt.last_event_at)
         self._note_answered(attempt)
         if not attempt.times.is_same:
             events = [shifted(event, attempt.times) for event in events]

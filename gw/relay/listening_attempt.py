@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import trio
 
 from gw.errors import CandidateSkipped, PluginMissing, ProviderError
+from gw.net.wakeup import clock_of_run
 from gw.policy.answer_times import ModelTimes
 from gw.policy.silence import CATCH_UP, SilenceClock
 from gw.providers.spec import (
@@ -43,9 +44,9 @@ NOTED_S = 5.0
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
     __slots__ = (
-        "_converter", "_kept_alive", "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed", "final_s",
-        "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "sent_offset", "start_offset", "stretches",
-        "times", "was_silent",
+        "_converter", "_kept_alive", "_now", "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed",
+        "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "sent_offset", "start_offset",
+        "stretches", "times", "was_silent",
     )  # fmt: skip
 
     clock: SilenceClock
@@ -96,7 +97,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self._send: Callable[[bytes], Pending] = (
             session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
         )
-        self.clock = SilenceClock(session.pace, times, silence_s, trio.current_time())
+        self._now = clock_of_run()
+        self.clock = SilenceClock(session.pace, times, silence_s, self._now())
         self._padded = session if isinstance(session, PaddedListenSession) else None
         self._kept_alive = session if isinstance(session, KeptAliveListenSession) else None
 
@@ -140,8 +142,9 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     def hear(self, speech_s: float) -> None:
         """Note that speech was sent."""
-        self.clock.hear(trio.current_time(), speech_s)
-        self.watch()
+        self.clock.hear(self._now(), speech_s)
+        if not self.is_watched:
+            self.watcher.wake()
 
     @property
     def padding_s(self) -> float:
@@ -183,7 +186,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
             self.hear(speech_s)
 
-    def note_events(self, events: list[ListenEvent], audio: SessionAudio) -> list[ListenEvent]:
+    def note_events(self, events: list[ListenEvent], audio: SessionAudio, now: float) -> list[ListenEvent]:
         """Set the clock back: all speech is answered, except what follows the last word where words have times.
 
         Return the events, with times that can be.
@@ -191,18 +194,21 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         sent_s = MOST_AUDIO_S if self.as_container else audio.replay.seconds(audio.replay.end) + self.padding_s
         events = within(events, sent_s + AHEAD_S)
         clock, uncovered_s = self.clock, 0.0
-        last = next((event for event in reversed(events) if isinstance(event, (Interim, Final))), None)
-        if last is not None and last.words:
-            uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
-        elif isinstance(last, Final) and not clock.pace.has_times:
-            uncovered_s = audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
-        clock.event(trio.current_time(), uncovered_s)
+        for last in reversed(events):
+            if isinstance(last, (Interim, Final)):
+                if last.words:
+                    uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
+                elif not clock.pace.has_times and isinstance(last, Final):
+                    uncovered_s = audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
+                break
+        clock.event(now, uncovered_s)
         for event in events:
             match event:
                 case Interim():
                     clock.transcript(final=False)
                     self.has_text = True
-                    self.watch()
+                    if not self.is_watched:
+                        self.watcher.wake()
                 case Final():
                     clock.transcript(final=True)
                     self.has_text = True

@@ -27,24 +27,24 @@ from gw.wire.ear import Ear
 class ReplayBuffer:
     """The latest `max_s` seconds of raw audio, or `max_bytes` of a container. Offsets count the session's bytes."""
 
-    __slots__ = ("_block", "_format", "_max_bytes", "_pieces", "end", "start")
+    __slots__ = ("_block", "_max_bytes", "_pieces", "_rate", "end", "start")
 
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
-        self._format = fmt
-        self._block = max(1, fmt.bytes_per_second // (fmt.sample_rate_hz or 1))
+        self._rate = rate = fmt.bytes_per_second
+        self._block = max(1, rate // (fmt.sample_rate_hz or 1))
         """Bytes of one sample of every channel: audio is cut between blocks only."""
-        self._max_bytes = int(max_s * fmt.bytes_per_second) or max_bytes
+        self._max_bytes = int(max_s * rate) or max_bytes
         self._pieces: deque[bytes] | None = None
         self.start = 0  # offset of the first byte in the buffer
         self.end = 0  # offset after the last byte received
 
     def seconds(self, offset: int) -> float:
         """Return the time at an offset; 0.0 for containers."""
-        return self._format.seconds(offset)
+        return offset / self._rate if self._rate else 0.0
 
     def offset(self, at_s: float) -> int:
         """Return the offset of the block at a time."""
-        offset = int(at_s * self._format.bytes_per_second)
+        offset = int(at_s * self._rate)
         return offset - offset % self._block
 
     def append(self, data: bytes) -> None:
@@ -58,7 +58,7 @@ class ReplayBuffer:
 
     def final_until(self, at_s: float) -> None:
         """Drop the audio before `at_s`, which a final transcript covers."""
-        if self._format.bytes_per_second:  # a container can only be sent from its beginning
+        if self._rate:  # a container can only be sent from its beginning
             self._drop(min(self.offset(at_s), self.end))
 
     def read(self, offset: int, size: int) -> bytes:

@@ -41,17 +41,20 @@ def within(events: list[ListenEvent], most_s: float) -> list[ListenEvent]:
 
     Prices, audio to replay and other protocols' milliseconds are computed from them. The vendor's frame is not passed on then.
     """
-    return events if all(_is_within(event, most_s) for event in events) else [_brought_within(event, most_s) for event in events]
+    for event in events:  # not `all` of a generator: this is every frame of a session
+        if not _is_within(event, most_s):
+            return [_brought_within(event, most_s) for event in events]
+    return events
 
 
 def _is_within(event: ListenEvent, most_s: float) -> bool:
     match event:
+        case Interim() | Final():
+            if not (0.0 <= event.start_s <= most_s and 0.0 <= event.end_s <= most_s):
+                return False
+            return not event.words or all(0.0 <= word.start_s <= most_s and 0.0 <= word.end_s <= most_s for word in event.words)
         case SpeechStarted() | UtteranceEnd():
             return 0.0 <= event.at_s <= most_s
-        case Interim() | Final():
-            return 0.0 <= event.start_s <= most_s and 0.0 <= event.end_s <= most_s and all(
-                0.0 <= word.start_s <= most_s and 0.0 <= word.end_s <= most_s for word in event.words
-            )  # fmt: skip
     return True
 
 

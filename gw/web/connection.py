@@ -134,13 +134,15 @@ class Connection:
             self.wake()
 
     def _arrived(self, data: bytes) -> Pending:
-        if self.discarding:
+        if self.sink is not None and not self.discarding:  # first, as it is every frame of live audio
+            if (pending := self.sink(data)) is not None:
+                return pending
+        elif self.discarding:
             self.dropped += len(data)
-        elif self.sink is None:
+        else:
             self.buffer += data
-        elif (pending := self.sink(data)) is not None:
-            return pending
-        self.wake()
+        if self._changed.is_awaited:
+            self._changed.wake()
         return None
 
     def hung_up(self) -> None:

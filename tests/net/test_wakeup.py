@@ -6,7 +6,13 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from gw.net.wakeup import Wakeup
+from gw.net.wakeup import Wakeup, clock_of_run
+
+
+async def test_the_time_is_that_of_trio(autojump_clock):
+    now = clock_of_run()
+    await trio.sleep(5)
+    assert now() == trio.current_time()
 
 
 async def test_a_waiting_task_goes_on_when_it_is_woken():
@@ -19,7 +25,9 @@ async def test_a_waiting_task_goes_on_when_it_is_woken():
     wakeup.wake()  # nobody waits: nothing is remembered
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
+        assert not wakeup.is_awaited
         await wait_all_tasks_blocked()
+        assert wakeup.is_awaited
         assert events == []
         wakeup.wake()
     assert events == ["woken"]
