@@ -98,10 +98,10 @@ routing: {{idle_s: 600}}
     return subprocess.Popen(command, stdout=log, stderr=log, env=CACHED)
 
 
-async def opened(kind: str, port: int) -> trio.SocketStream:
+async def opened(kind: str, port: int, request: bytes) -> trio.SocketStream:
     """Connect, and return when the gateway has answered."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
-    await stream.send_all(REQUESTS[kind])
+    await stream.send_all(request)
     answer = b""
     while b"\r\n\r\n" not in answer or (kind == "stream" and b"Hello" not in answer):
         data = await stream.receive_some()
@@ -111,12 +111,13 @@ async def opened(kind: str, port: int) -> trio.SocketStream:
     return stream
 
 
-async def open_all(kind: str, port: int, count: int) -> list[trio.SocketStream]:
+async def open_all(kind: str, port: int, count: int, request: bytes = b"") -> list[trio.SocketStream]:
+    """Open `count` connections. `request`: in place of the kind's usual one."""
     streams: list[trio.SocketStream] = []
 
     async def some(share: int) -> None:
         for _ in range(share):
-            streams.append(await opened(kind, port))
+            streams.append(await opened(kind, port, request or REQUESTS[kind]))
 
     async with trio.open_nursery() as nursery:
         for number in range(AT_ONCE):
