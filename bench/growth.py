@@ -143,6 +143,8 @@ serve: {{port: {self.port}, max_in_flight: {3 * MANY}}}
                 if self.process.poll() is not None or time.monotonic() > until:
                     raise SystemExit(self.log.read_text()) from None
                 time.sleep(0.05)
+
+    def connect(self) -> None:
         self.callers = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(CONNECTIONS)]
 
     def cpu_s(self) -> float:
@@ -197,6 +199,8 @@ def measure(case: str, rounds: int, requests: int, rows: int) -> tuple[float, fl
             side.wait_ready()
         if case in ("streams", "sockets"):
             idle.open({"streams": "stream", "sockets": "session"}[case], sides[1].port)
+        for side in sides:
+            side.connect()
         costs: list[list[float]] = [[], []]
         for number in range(rounds + 5):
             for at in random.sample((0, 1), 2):
