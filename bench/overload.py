@@ -1,6 +1,6 @@
 """What is left of the service when callers ask for several times as much as it can do.
 
-    python bench/overload.py [--seconds 20] [--times 4] [--awake] [--write docs/performance.md]
+    python bench/overload.py [--seconds 20] [--times 4] [--awake] [--write docs/notes/measurements.md]
 
 Needs Linux, gcc and two cores; the gateway has core 0, load and fake provider have core 1. Ten projects with a key each. The capacity
 is `serve.max_in_flight` ÷ the provider's latency (100 ÷ 0.4 s, which is far below what a core can answer). Measured are: the

@@ -1,6 +1,7 @@
 """Measure the dashboard on a large database: until each page is drawn, and what opening them does to the data plane.
 
-    python bench/pages.py --db FILE [--rate 100] [--seconds 4] [--rounds 8] [--times 5] [--every 1] [--alone] [--write docs/performance.md]
+    python bench/pages.py --db FILE [--rate 100] [--seconds 4] [--rounds 8] [--times 5] [--every 1] [--alone]
+                          [--write docs/notes/measurements.md]
 
 FILE comes from `bench/seed_records.py`; requests of this run are added to it. Needs Playwright and a Chromium beside what
 `bench/run.py` needs. The gateway has core 0, everything else core 1. First each page is opened alone, in a profile that has

@@ -1,7 +1,7 @@
 """Measure the reports on a large database, and what reading them does to the data plane, in one run.
 
     python bench/reports.py (--db FILE | --database postgresql://…) [--rate 100] [--seconds 4] [--rounds 8] [--pollers 2] [--alone]
-        [--write docs/performance.md]
+        [--write docs/notes/measurements.md]
 
 FILE, or the database, comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
 core 0, load, fake provider and readers have core 1 (see `bench/run.py`). First every report is asked for one at a time;

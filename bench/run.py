@@ -1,6 +1,6 @@
 """Measure what the gateway costs, beside nginx and beside no proxy at all, in one run.
 
-    python bench/run.py [--rounds 3] [--seconds 4] [--alone] [--awake] [--write docs/performance.md] [--python PATH]
+    python bench/run.py [--rounds 3] [--seconds 4] [--alone] [--awake] [--write docs/notes/measurements.md] [--python PATH]
                         [--compiled PATH]
 
 Needs Linux, gcc, nginx and two cores: whatever is measured has core 0, load and fake provider have core 1. Sides are

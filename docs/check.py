@@ -1,5 +1,6 @@
 """Check local links and generated pages: docs/cli.md (the commands), docs/api.md (the routes), docs/mcp.md (the MCP server),
-docs/providers/README.md (the providers), docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml).
+docs/providers/README.md (the providers), docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml),
+docs/plots/*.svg (measured figures).
 `--write` regenerates the pages."""
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import click
 from api_reference import api_page
 from config_schema import schema_text
 from mcp_reference import mcp_page
+from plots import added_plot, cpu_plot
 from preset_page import preset_page
 from provider_table import provider_page
 
@@ -25,6 +27,7 @@ MCP = ROOT / "docs" / "mcp.md"
 SCHEMA = ROOT / "docs" / "gw.schema.json"
 PROVIDERS = ROOT / "docs" / "providers" / "README.md"
 PRESETS = ROOT / "docs" / "providers" / "presets.md"
+PLOTS = ROOT / "docs" / "plots"
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 INTRODUCTION = """\
 # Commands
@@ -86,7 +89,8 @@ def broken_links() -> list[str]:
 
 
 GENERATED: dict[Path, Callable[[], str]] = {
-    REFERENCE: reference, API: api_page, PROVIDERS: provider_page, PRESETS: preset_page, MCP: mcp_page, SCHEMA: schema_text
+    REFERENCE: reference, API: api_page, PROVIDERS: provider_page, PRESETS: preset_page, MCP: mcp_page, SCHEMA: schema_text,
+    PLOTS / "cpu.svg": cpu_plot, PLOTS / "added.svg": added_plot,
 }  # fmt: skip
 
 

@@ -2,14 +2,15 @@
 
     python bench/peers/compare.py [--rounds 7] [--requests 320] [--keep FOLDER] [--download] [peer ...]
 
-Needs Linux, gcc, and for the peers npm and uv with access to package indexes of your choice. Each peer is installed into a temporary folder
-(`--keep`: into FOLDER, to be used again) with its newest version, and runs with its defaults, which for gw means with records, prices, a rate
-limit and a budget. A peer that cannot be installed or started is named with the reason. Some packages are only programs that download the
-gateway from their vendor when they start; they are started with `--download` only.
+Needs Linux, gcc, and for the peers npm and uv with access to package indexes of your choice. Each peer is installed into a temporary
+folder (`--keep`: into FOLDER, to be used again) with its newest version, and runs with its defaults, which for gw means with records,
+prices, a rate limit and a budget. A peer that cannot be installed or started is named with the reason. Some packages are only programs
+that download the gateway from their vendor when they start; they are started with `--download` only.
 
-Each round sends chat requests over 32 connections to every gateway in turn, all with the same provider behind them (bench/fake_upstream.c,
-which answers at once), then as many over one connection. The gateway has core 0, load and provider have core 1. CPU is the kernel's
-accounting of the process and its children; medians of the rounds. Ratios are what counts: other programs hit all sides alike.
+Each round sends chat requests over 32 connections to every gateway in turn, all with the same provider behind them
+(bench/fake_upstream.c, which answers at once), then some over one connection. The gateway has core 0, load and provider have core 1. CPU
+is the kernel's accounting of the process and its children; medians of the rounds. Ratios are what counts: other programs hit all sides
+alike.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import secrets
 import shutil
 import signal
 import socket
@@ -39,7 +41,7 @@ CONNECTIONS = 32
 START_S = 90.0
 INSTALL_S = 600.0
 ANSWER_S = 30.0
-KEY = "bench-key-of-nobody"
+KEY = "sk-" + secrets.token_hex(24)
 BODY = b'{"model":"%b","messages":[{"role":"system","content":"Answer in one sentence."},{"role":"user","content":"Will it stay dry?"}]}'
 
 
@@ -104,6 +106,7 @@ def litellm(folder: Path, upstream: int, port: int, download: bool) -> Peer:
 model_list:
   - model_name: up/bench
     litellm_params: {{model: openai/bench, api_base: "http://127.0.0.1:{upstream}/v1", api_key: k}}
+general_settings: {{master_key: {KEY}}}
 """)
     program = str(python.with_name("litellm"))
     command = [program, "--config", str(folder / "config.yaml"), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
@@ -172,8 +175,25 @@ class Running:
         raise NotInstalled(f"it does not start: {why}; {lines[-1][:160] if lines else ''}")
 
     def connect(self) -> None:
+        """Open new connections, since some gateways close those that are idle for a few seconds, and use each once."""
+        self.disconnect()
         address = ("127.0.0.1", self.port)
         self.connections = [socket.create_connection(address, timeout=ANSWER_S) for _ in range(CONNECTIONS)]
+        self.ask_on_each()
+
+    def disconnect(self) -> None:
+        for connection in self.connections:
+            connection.close()
+        self.connections = []
+
+    def ask_on_each(self) -> None:
+        for connection in self.connections:
+            connection.sendall(self.request)
+        for connection in self.connections:
+            try:
+                self.check(*answer_of(connection))
+            except OSError as error:
+                raise SystemExit(f"{self.peer.name}: {error}") from None
 
     def processes_cpu_s(self) -> float:
         pids, total = [self.process.pid], 0.0
@@ -196,17 +216,15 @@ class Running:
 
     def round(self, requests: int) -> None:
         turns = requests // CONNECTIONS
+        self.connect()
         before, began = self.processes_cpu_s(), time.monotonic()
         for _ in range(turns):
-            for connection in self.connections:
-                connection.sendall(self.request)
-            for connection in self.connections:
-                self.check(*answer_of(connection))
+            self.ask_on_each()
         self.per_s.append(turns * CONNECTIONS / (time.monotonic() - began))
         time.sleep(0.1)  # what is written behind the answers
         self.cpu_us.append((self.processes_cpu_s() - before) / (turns * CONNECTIONS) * 1e6)
         connection = self.connections[0]
-        for _ in range(turns):
+        for _ in range(2 * turns):
             asked = time.perf_counter()
             connection.sendall(self.request)
             self.check(*answer_of(connection))
@@ -217,8 +235,7 @@ class Running:
             raise SystemExit(f"{self.peer.name} answered {status}: {body[:300]!r}")
 
     def close(self) -> None:
-        for connection in self.connections:
-            connection.close()
+        self.disconnect()
         self.process.send_signal(signal.SIGTERM)
         try:
             self.process.wait(10)
@@ -238,7 +255,7 @@ def answer_of(connection: socket.socket) -> tuple[int, bytes]:
     while not (body.endswith(b"0\r\n\r\n") if length is None else len(body) >= length):
         body += (piece := connection.recv(65_536))
         if not piece:
-            raise ConnectionResetError("the connection ended within an answer")
+            raise ConnectionResetError(f"the connection ended within an answer: {data[:400]!r}")
     return int(head.split()[1]), body
 
 
@@ -281,10 +298,12 @@ def main() -> None:
     parser.add_argument("--download", action="store_true")
     options = parser.parse_args()
     os.sched_setaffinity(0, {1})
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started is ended
     with tempfile.TemporaryDirectory(prefix="gw-peers-") as temporary:
         folder, upstream = (options.keep or Path(temporary)).resolve(), free_port()
         folder.mkdir(parents=True, exist_ok=True)
-        vendor = subprocess.Popen([build(Path(temporary), "fake_upstream"), str(upstream)], stdout=subprocess.DEVNULL)
+        program = build(Path(temporary), "fake_upstream")
+        vendor = subprocess.Popen([program, str(upstream)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         running: list[Running] = []
         left_out: dict[str, str] = {}
         try:
@@ -303,8 +322,6 @@ def main() -> None:
                     left_out[name] = str(reason)
                     if started is not None:
                         started.close()
-            for side in running:
-                side.connect()
             for number in range(options.rounds + 1):
                 print(f"round {number}", file=sys.stderr)
                 for side in random.sample(running, len(running)):

@@ -1,7 +1,7 @@
 """Compiled modules: which edition of gw runs, and a mark for classes of which modules in Python have subclasses.
 
 `hatch_build.py` compiles the modules of the hot path with mypyc where a wheel for one platform is built; everywhere else they are
-plain Python. docs/performance.md ("Compiled") says what may stand in such a module.
+plain Python. docs/notes/measurements.md ("Compiled") says what may stand in such a module.
 """
 
 from __future__ import annotations
