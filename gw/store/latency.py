@@ -26,7 +26,7 @@ _OF_BUCKETS = {
     grain: f"""
 select r.bucket, r.provider, r.model_id, r.modality, r.requests, r.ttfb, r.latency
 from json_each(:buckets) wanted cross join {table} r on r.bucket = cast(wanted.value as bigint) and r.project = :project
-where r.requests <> 0"""
+where r.requests <> 0 and r.bucket between :first and :last"""
     for grain, table in TABLES.items()
 }
 _OF_ALL_PROJECTS = {grain: sql.replace(" and r.project = :project", "") for grain, sql in _OF_BUCKETS.items()}
@@ -165,7 +165,11 @@ def _merge_projects(db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> 
 def _groups(
     db: SqlConnection, sql: str, buckets: Iterable[int], project: str | None = None
 ) -> Iterator[LatencyGroup]:
-    bindings: dict[str, object] = {"buckets": msgspec.json.encode(list(buckets)).decode()}
+    wanted = list(buckets)
+    if not wanted:
+        return iter(())
+    # The bounds are for PostgreSQL's planner, which does not look into the list.
+    bindings: dict[str, object] = {"buckets": msgspec.json.encode(wanted).decode(), "first": min(wanted), "last": max(wanted)}
     if project is not None:
         bindings["project"] = project
     return map(LatencyGroup._make, db.execute(sql, bindings))

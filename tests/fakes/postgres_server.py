@@ -85,6 +85,13 @@ class PostgresServer:
             self._process.wait()
             self._process = None
 
+    def crash(self) -> None:
+        """End the server in the middle of everything: its next start recovers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+        self._process = None
+
     def freeze(self) -> None:
         """Stop all processes of the server as a hanging machine would: connections stay open, and nothing answers."""
         self._signal_all(signal.SIGSTOP)

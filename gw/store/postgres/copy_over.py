@@ -7,6 +7,7 @@ is complete, no gateway starts on the database.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
@@ -71,7 +72,7 @@ def unfinished_copy(db: PgConnection) -> CopyMark | None:
 def copy_over(source: Path, url: Secret, *, on_progress: Progress) -> CopyMark:
     """Copy a database that no gateway uses. Blocks. Raises StoreUnavailable, DatabaseUnusable if the target has records already."""
     name = named(url)
-    with translated(name), closing(open_reader(source)) as sqlite, closing(connect(url)) as db:
+    with translated(name), closing(open_reader(source)) as sqlite, closing(connect(url, answer_s=math.inf)) as db:
         pg_schema.migrate(db, name)
         pg_records.prepare(db)
         mark = _begin(db, str(source), name)

@@ -6,6 +6,7 @@ them in their key, so that no two gateways write one row; reports add them up.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import closing
 
@@ -191,6 +192,14 @@ def check(db: PgConnection, name: str) -> int:
 
 def migrate(db: PgConnection, name: str, *, on_progress: Progress | None = None) -> int:
     """Bring the schema to VERSION; return how many steps ran. One gateway at a time does so. Raises DatabaseUnusable."""
+    patience, db.raw.answer_s = db.raw.answer_s, math.inf  # a step may take minutes, and so may another gateway's
+    try:
+        return _migrate(db, name, on_progress)
+    finally:
+        db.raw.answer_s = patience
+
+
+def _migrate(db: PgConnection, name: str, on_progress: Progress | None) -> int:
     ran = 0
     before = check(db, name)
     while True:

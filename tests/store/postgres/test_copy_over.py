@@ -55,13 +55,17 @@ def source(tmp_path, monkeypatch):
     return path
 
 
+def times(histogram):
+    return histogram.count, histogram.quantiles(0.5, 0.95, 0.99)
+
+
 def shown(db):
     context = QueryContext(db, MergedBuckets(None))
     audit = entity_rows.audit_page(db, limit=99, entity_type=None, entity_id=None, action=None, before=None)
     return {
         "costs": [(row.model_id, row.cost_nusd, row.requests, round(row.audio_seconds, 6)) for row in rollups.costs(db, None, None)],
-        "latency": {name: (row.ttfb.encode(), row.total.encode()) for name, row in latencies(context, None, None).items()},
-        "first audio": {name: one.encode() for name, one in first_audio.by_name(db, TimeWindow(), "stack", "demo-history").items()},
+        "latency": {name: (times(row.ttfb), times(row.total)) for name, row in latencies(context, None, None).items()},
+        "first audio": {name: times(one) for name, one in first_audio.by_name(db, TimeWindow(), "stack", "demo-history").items()},
         "spend": sorted(tuple(row) for row in db.execute("select owner, id, day, nusd from owner_spend")),
         "log": requests.page(db, limit=10_000),
         "entities": entity_rows.entities(db), "audit": audit, "meta": entity_rows.meta(db, "key_check"),

@@ -15,12 +15,13 @@ from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store import queries
 from gw.store.entity_rows import Change
 from gw.store.journal import Journal, segment_paths
-from gw.store.postgres import pg_schema
+from gw.store.postgres import pg_connection, pg_schema
 from gw.store.postgres.postgres_store import open_postgres_readonly, open_postgres_store
 from gw.telemetry.clock import DAY_S
 from gw.types.entities import Project
 from gw.types.secret import Secret
 from tests.fakes import databases, stored
+from tests.fakes.nightly import times
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
 
@@ -156,6 +157,39 @@ async def test_the_server_restarts_while_records_come(kind, opened, postgres):
         assert store.replayed.records == 0
 
 
+async def test_restarts_and_crashes_lose_nothing_and_count_nothing_twice(kind, url, tmp_path, postgres):
+    def opened(name):
+        return open_postgres_store(url, tmp_path / name / "gw.db", instance=name, clock=HandClock())
+
+    made = 0
+    async with opened("one") as one, opened("two") as two:
+        for number in range(times(4, 40)):
+            for at in (one, two, "interrupt", one, two, "start", one, two):
+                match at:
+                    case "interrupt" if number % 4 == 3:
+                        postgres().freeze()
+                    case "interrupt":
+                        await trio.to_thread.run_sync(postgres().crash if number % 2 else postgres().stop)
+                    case "start" if number % 4 == 3:
+                        postgres().thaw()
+                    case "start":
+                        await trio.to_thread.run_sync(postgres().start)
+                    case store:
+                        for _ in range(40):
+                            store.finish(record(f"r{made}", timestamp=NOON + made, cost_nusd=1 + made))
+                            made += 1
+            with trio.fail_after(60):
+                await one.flush()
+                await two.flush()
+        cost = sum(range(made + 1))
+        assert made == 240 * times(4, 40)
+        assert (await one.stats()).requests == made
+        sums = await stored.totals(two)
+        assert (sums.requests, sums.cost_nusd) == (made, cost)
+        assert sum(row.cost_nusd for row in await stored.costs(one)) == cost
+        assert await two.spend(DAY) == {"default": (cost, 0)}
+
+
 async def test_a_connection_that_the_server_ends_is_made_anew(kind, opened, url):
     async with opened() as store, other_session(url) as session:
         for number in range(3):
@@ -201,6 +235,21 @@ async def test_a_newer_schema_is_refused(kind, opened, url):
             async with open_postgres_readonly(url):
                 pass
         session.execute(f"update gw.schema_version set version = {pg_schema.VERSION}")
+
+
+async def test_a_step_of_an_upgrade_may_take_long(kind, url, tmp_path, monkeypatch):
+    def slow(db):
+        db.raw.execute("select pg_sleep(0.5)")
+
+    async with open_postgres_store(url, tmp_path / "gw.db", instance="gw-1", clock=HandClock()):
+        pass
+    monkeypatch.setattr(pg_schema, "MIGRATIONS", (*pg_schema.MIGRATIONS, slow))
+    monkeypatch.setattr(pg_schema, "VERSION", pg_schema.VERSION + 1)
+    db = pg_connection.connect(url, answer_s=0.1)
+    assert pg_schema.migrate(db, "it") == 1
+    with pytest.raises(psycopg.OperationalError, match="has not answered"):
+        slow(db)
+    databases.server().execute(f"update gw.schema_version set version = {pg_schema.VERSION - 1}", "gw")
 
 
 async def test_a_server_that_refuses_is_named_without_its_password(kind, tmp_path):
