@@ -129,8 +129,7 @@ def spread(port: int, count: int) -> list[int]:
 
 
 def run(folder: Path, load: str, upstream: int, count: int, options: argparse.Namespace) -> dict[str, object]:
-    place = folder / str(count)
-    place.mkdir()
+    place = Path(tempfile.mkdtemp(dir=folder))
     (place / "gw.yaml").write_text(CONFIG.format(upstream=upstream, folder=place))
     port = free_port()
     command = [sys.executable, "-m", "gw", "serve", "--config", str(place / "gw.yaml"), "--port", str(port), "--workers", str(count)]

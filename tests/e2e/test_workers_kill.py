@@ -32,10 +32,9 @@ RUNS = times(2, 20)
 KILLS = times(3, 5)
 """Of workers in a run."""
 CLIENTS = 6
-NANO_EACH = 12_000_000  # of an answer of the fake vendor: 12 tokens at 1000 USD per million
 TEXT = """
 providers: {{openai: {{api_key: sk-0123456789abcdef, base_url: "{base_url}"}}}}
-models: {{llm: {{openai/m: , openai/*: {{price: {{unit: 1M_tokens, input: 1000, output: 1000}}}}}}}}
+models: {{llm: [openai/m]}}
 cost_tracking: {{db_path: {folder}/gw.db}}
 serve: {{workers: 2}}
 """
