@@ -52,6 +52,7 @@ class CommitThread:
     """A `CommitExecutor` whose jobs run in threads of this process, one at a time."""
 
     resends = False
+    starting = False
 
     def __init__(self, committer: Committer) -> None:
         self.faults: DatabaseFaults = committer.database
@@ -84,6 +85,7 @@ class CommitProcess:
         self._process: trio.Process | None = None
         self._received = bytearray()
         self._tidy_due = (False, False)
+        self.starting = True
 
     def tidy_due(self, *, idle: bool) -> bool:
         return self._tidy_due[idle]
@@ -98,6 +100,7 @@ class CommitProcess:
         async with self._turn:
             answer = await self._answer(CommitJob(work, args, kwargs))
         self._tidy_due = answer.tidy_due
+        self.starting = False
         if answer.store_fault is not None:
             kind, what = answer.store_fault
             raise kind(what=what)
@@ -145,6 +148,7 @@ class CommitProcess:
     async def _end(self) -> str:
         """Kill the process if it still runs, and wait for its end; return how it ended."""
         process, self._process = self._process, None
+        self.starting = True
         self._received.clear()
         if process is None:
             return f"{_NAME} cannot be started"

@@ -58,6 +58,10 @@ class CommitExecutor(Protocol):
     resends: bool
     """True if a change may have to be sent again without knowing if it was applied, and so needs a name."""
 
+    @property
+    def starting(self) -> bool:
+        """Return whether the next method has to wait for a process to start."""
+
     def tidy_due(self, *, idle: bool) -> bool:
         """Return whether `Committer.tidy` has something to do."""
 

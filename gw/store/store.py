@@ -7,26 +7,25 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import apsw
 import attrs
-import msgspec
 import structlog
 import trio
 
 from gw.errors import StoreUnavailable, one_error
-from gw.store import entity_rows, lock, requests, rollups, worker_journals
+from gw.store import entity_rows, lock, rollups, worker_journals
 from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.disk import why
+from gw.store.encodable import is_encodable, line_of, scrubbed
 from gw.store.journal import Journal, read_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
 from gw.store.reader_pool import SqliteReaders
 from gw.store.record_database import Readers, Stats
-from gw.store.record_lines import encode_record
 from gw.store.record_reader import RecordReader
 from gw.store.recovery import Replayed, WritePossible, replay
 from gw.store.report_process import ReportProcess
@@ -38,9 +37,8 @@ from gw.store.writer import GATHER_S, QUEUED, Counters, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
-from gw.types.usage import Intent, RequestRecord, Usage
+from gw.types.usage import Intent, RequestRecord
 
-Line = TypeVar("Line", Intent, RequestRecord)
 log = structlog.get_logger()
 
 _NOBODY: Mapping[str, object] = {}
@@ -122,9 +120,9 @@ class Store(Reader):
     def intent(self, intent: Intent) -> None:
         """Write an intent before an upstream call. Never raises: a fault makes `accepting` False, and the caller decides."""
         try:
-            self._journal.intent(_scrubbed(intent) if intent.estimate.audio_seconds and not _is_encodable(intent.estimate) else intent)
+            self._journal.intent(scrubbed(intent) if intent.estimate.audio_seconds and not is_encodable(intent.estimate) else intent)
         except ValueError:  # text or a number that no line can hold
-            intent = _scrubbed(intent)
+            intent = scrubbed(intent)
             self._journal.intent(intent)
         if self._journal.trouble:
             self._writer.wake()
@@ -133,12 +131,12 @@ class Store(Reader):
 
     def finish(self, record: RequestRecord) -> None:
         """Write a record, once per request, before its last byte. It then survives kill -9. Never raises or blocks."""
-        if record.usage.audio_seconds and not _is_encodable(record.usage):
-            record = _scrubbed(record)
+        if record.usage.audio_seconds and not is_encodable(record.usage):
+            record = scrubbed(record)
         try:
             segment = self._journal.finish(record)
         except ValueError:
-            record = _scrubbed(record)
+            record = scrubbed(record)
             segment = self._journal.finish(record)
         self._writer.put(record, segment)
         if self.watcher is not None:
@@ -193,7 +191,7 @@ class Store(Reader):
         One transaction, so all or nothing; records that finish meanwhile wait in the journal. `records` is consumed in
         another thread. Raises DatabaseLocked, StoreUnavailable.
         """
-        return await self._writer.load(map(_line_of, records))
+        return await self._writer.load(map(line_of, records))
 
     async def change(self, change: entity_rows.Change) -> None:
         """Write entities changed through the API, with their audit entries: all or nothing.
@@ -221,6 +219,11 @@ class Store(Reader):
     def set_address(self, url: str) -> None:
         """Write the address of this process into the lock file, for other processes."""
         self._file_lock.set_address(url)
+
+    @property
+    def starting(self) -> bool:
+        """Return whether the process that writes is not ready yet, so that records take longer to be readable."""
+        return self._writer.starting
 
     @property
     def queue_depth(self) -> int:
@@ -379,21 +382,3 @@ def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, 
                 if isinstance(line, Intent) and line.id in ids:
                     intents[line.id] = line
     return intents
-
-
-def _is_encodable(usage: Usage) -> bool:
-    """Return False for an infinite `audio_seconds`: JSON would have null, and the line could not be read back."""
-    return 0 <= usage.audio_seconds <= requests.LARGEST
-
-
-def _line_of(record: RequestRecord) -> bytes:
-    """Return a record's line for the journal, with what no line can hold replaced."""
-    try:
-        return encode_record(record if _is_encodable(record.usage) else _scrubbed(record))
-    except ValueError:
-        return encode_record(_scrubbed(record))
-
-
-def _scrubbed(line: Line) -> Line:
-    """Replace what a line cannot carry: lone surrogates from a client's header, infinity, endless numbers."""
-    return msgspec.convert(requests.clean(msgspec.to_builtins(line)), type(line))

@@ -34,6 +34,8 @@ log = structlog.get_logger()
 class WorkerStore(Store):
     """Writes intents and records as `Store` does. It has no database: what only the keeper can do raises StoreUnavailable."""
 
+    starting = False
+
     def __init__(self, database: Path, clock: Clock, journal: Journal, sender: RecordSender) -> None:
         Reader.__init__(self, SqliteReaders(database, clock))
         self._journal = journal

@@ -149,6 +149,11 @@ class Writer:
         self._wake_for_record()
 
     @property
+    def starting(self) -> bool:
+        """Return whether the next commit has to wait for a process to start."""
+        return self._executor.starting
+
+    @property
     def commits_first(self) -> bool:
         return self._commit_events is not None
 

@@ -26,7 +26,7 @@ from gw.types.asgi import Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import authorize
 from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_allowed, not_found, unexpected_error
-from gw.web.route import ControlPlane, Request, Route, RouteTable
+from gw.web.route import LOOKUP_LAG_S, ControlPlane, Request, Route, RouteTable
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC_BODY_BYTES: Final = 65_536  # of a login
@@ -100,7 +100,7 @@ class Router:
         """Let the records of finished requests reach the database before it is read, if that takes a moment only."""
         store = self.plane.gateway.store
         if store.queue_depth or store.gather_elsewhere is not None:
-            with trio.move_on_after(within_s):
+            with trio.move_on_after(max(within_s, LOOKUP_LAG_S) if store.starting else within_s):
                 await store.catch_up()
 
     def _unrouted(self, scope: Scope, path: str, raw: bytes, routes: Mapping[str, Route]) -> Reply:

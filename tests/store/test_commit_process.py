@@ -77,9 +77,11 @@ def project(entity_id):
 async def test_records_changes_and_imports_go_through_the_process(path):
     async with opened(path) as store:
         assert executor(store).pid is None  # nothing waits for it at the start
+        assert store.starting
         store.intent(intent())
         store.finish(record())
         await store.flush()
+        assert not store.starting
         pid = executor(store).pid
         assert children(os.getpid(), "gw.store.commit_program") == [pid]
         assert await store.load([record("old", timestamp=NOON - DAY_S), record()]) == 1
@@ -297,12 +299,13 @@ async def test_a_bug_ends_the_gateway_with_the_traceback_of_the_process(path):
 
 async def test_who_is_cancelled_while_a_change_is_written_learns_that_it_was(path):
     async with opened(path) as store:
-        await started(store)
+        os.kill(pid := await started(store), signal.SIGSTOP)
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(store.change, project("shop"))
                 await until(executor(store)._turn.locked)
                 scope.cancel()
+                os.kill(pid, signal.SIGCONT)
         assert [entity.id for entity in await store.entities()] == ["shop"]
 
 
