@@ -101,6 +101,7 @@ def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path
             records = fleet.records()
             used, leased = trio.run(budget_in_bank, server.port)
     finally:
+        done.set()  # also after a failure: the callers go on until then
         server.kill()
     answered = [tokens for client in clients for _, tokens in client.answered]
     statuses = sum((client.statuses for client in clients), Counter[int]())

@@ -82,5 +82,5 @@ def test_a_rate_is_kept_in_every_window(tmp_path, server):
     print(f"calls in windows of {WINDOW_S} s: {counts}; most in any minute: {most}; by gateway: {by_member}")
     expected = PER_MINUTE * WINDOW_S / 60
     assert all(abs(count - expected) <= (0.02 if NIGHTLY else 0.04) * expected for count in counts)
-    assert most <= 2 * PER_MINUTE
+    assert most <= 2.01 * PER_MINUTE  # as the vendor sees them: calls may be on their way for different times
     assert min(by_member) > 0.5 * max(by_member)

@@ -39,7 +39,7 @@ class FleetProcesses:
         self.members = [self._start(n) for n in range(members)]
 
     def _start(self, n: int) -> Forked:
-        return self._gateways.start(self.folders[n], self._texts[n])
+        return self._gateways.start(self.folders[n], self._texts[n], within_s=60)
 
     def kill(self, n: int) -> None:
         """Kill a member, as a machine that fails would, and start it again."""
