@@ -198,6 +198,8 @@ def _syntax_error(document: Document, error: yaml.YAMLError, text: str) -> None:
         what = error.problem or what
         what = f"{error.context}, {what}" if what.startswith("but") else what
         what = _NAMED.sub(r"\1", what.replace("\n", " "))
+        if "nesting depth" in what:  # PyYAML from 6.0.4 on has a limit of its own, which it may reach first, as it reads ahead
+            what = f"nested deeper than {MAX_DEPTH} levels"
     elif (bad := yaml.reader.Reader.NON_PRINTABLE.search(text)) is not None:
         line, column = text.count("\n", 0, bad.start()) + 1, bad.start() - text.rfind("\n", 0, bad.start())
         what = f"the character {bad[0]!r} is not allowed in YAML"

@@ -86,6 +86,8 @@ def test_the_body_has_openais_members_and_the_facts():
             "project": "shop",
             "daily_budget": 2.5,
             "spent": 2.6,
+            "period": "day",
+            "budget": 2.5,
         }
     }
 
