@@ -22,7 +22,6 @@ import attrs
 
 from gw.errors import DatabaseLocked, ProviderError
 from gw.net.http_client import request_blocking
-from gw.store.configured import database_name, may_have_records
 from gw.store.lock_file import holder
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.secret import Secret
@@ -144,6 +143,8 @@ async def open_control_api(settings: Settings, token: Secret, source: Source) ->
     """
     import trio
 
+    from gw.store.configured import database_name
+
     path = settings.cost_tracking.db_path
     facts = await trio.to_thread.run_sync(holder, path)
     if facts is None:
@@ -167,6 +168,7 @@ async def open_in_process(
     called with every secret that must not get into a log. Raises ConfigError, DatabaseLocked, StoreUnavailable.
     """
     from gw.gateway import open_gateway
+    from gw.store.configured import may_have_records
 
     token = settings.auth.admin_token or Secret(secrets.token_urlsafe())
     settings = attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token))

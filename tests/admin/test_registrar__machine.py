@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import apsw
@@ -64,6 +64,10 @@ class Memory:
 
     async def meta(self, name):
         return entity_rows.meta(self.db, name)
+
+    @asynccontextmanager
+    async def changing(self):
+        yield False  # nobody else changes entities
 
     async def change(self, change):
         await trio.lowlevel.checkpoint()

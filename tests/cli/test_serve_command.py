@@ -25,7 +25,7 @@ class UpAt:
 
     url: str = "http://127.0.0.1:8080"
     started_s: float = 1.23
-    db_path: Path = Path("gw.db")
+    database: str = "gw.db"
 
 
 @pytest.fixture
