@@ -79,8 +79,8 @@ async def fleet_page(bank: BankReader, day: int, *, name: str, instance: str, al
 
 def _day(account: str) -> int | None:
     """Return the UTC day of a budget's account; None: the account is of no day."""
-    kind, _, rest = account.partition(":")
-    return int(rest.partition(":")[0]) if kind == "budget" else None
+    kind, _, name = account.partition(":")
+    return int(name.partition(":")[0]) if kind == "budget" else None
 
 
 def _account(status: AccountStatus) -> FleetAccount:

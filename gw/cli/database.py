@@ -244,10 +244,10 @@ def import_(ctx: click.Context, files: tuple[Path, ...]) -> None:
     opening, name = _opening(_path(ctx), days) if settings is None else (_opening_postgres(settings), database_name(settings))
     log_warnings()
     everything = [record for file in files for record in records_in(file)]
-    found = [record for record in everything if record is not None]
-    unreadable = len(everything) - len(found)
-    new, old = trio.run(_import, opening, found, days)
-    aside(f"{name}: {new} of {len(found)} records were new; {unreadable} lines could not be read")
+    readable = [record for record in everything if record is not None]
+    unreadable = len(everything) - len(readable)
+    new, old = trio.run(_import, opening, readable, days)
+    aside(f"{name}: {new} of {len(readable)} records were new; {unreadable} lines could not be read")
     if old:
         aside(f"{old} records are older than the {days} days of cost_tracking.retention_days, and were left out")
     ctx.exit(FAILED if unreadable else 0)
@@ -276,14 +276,14 @@ def _opening_postgres(settings: Settings) -> AbstractAsyncContextManager[Store]:
 
 
 async def _import(
-    opening: AbstractAsyncContextManager[Store], found: Sequence[RequestRecord], days: int
+    opening: AbstractAsyncContextManager[Store], readable: Sequence[RequestRecord], days: int
 ) -> tuple[int, int]:
     """Return how many records were new, and how many too old: whether those were counted once already is unknown."""
     from gw.telemetry.clock import DAY_S, SystemClock
 
-    recent = [record for record in found if record.timestamp >= SystemClock().now() - days * DAY_S]
+    recent = [record for record in readable if record.timestamp >= SystemClock().now() - days * DAY_S]
     async with opening as store:
-        return await store.load(recent), len(found) - len(recent)
+        return await store.load(recent), len(readable) - len(recent)
 
 
 @click.group()

@@ -60,17 +60,17 @@ def end_writers(database: Path, grace_s: float = GRACE_S) -> list[Path]:
     Only whoever has the lock of the database may call this. Raises OSError.
     """
     journals = left_behind(database)
-    held = [journal for journal in journals if not _is_free(journal)]
+    locked = [journal for journal in journals if not _is_free(journal)]
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for journal in held:
+        for journal in locked:
             if (pid := _writer_of(journal)) is not None:
                 log.warning("worker_without_keeper_ended", pid=pid, signal=number.name)
                 with suppress(ProcessLookupError):
                     os.kill(pid, number)
         until = time.monotonic() + grace_s
-        while held and time.monotonic() < until:
+        while locked and time.monotonic() < until:
             time.sleep(_LOOK_S)
-            held = [journal for journal in held if not _is_free(journal)]
+            locked = [journal for journal in locked if not _is_free(journal)]
     return journals
 
 

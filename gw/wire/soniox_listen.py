@@ -249,19 +249,22 @@ _CONFIGURATION = msgspec.json.Decoder(_Configuration)
 
 def parse_configuration(frame: Frame) -> ListenRequest:
     """Decode the first frame of a client. Raises ClientProtocolError."""
-    asked = decode_client(_CONFIGURATION, frame, "the first frame must be the configuration", "model")
-    encoding = _SERVED.get(asked.audio_format)
-    if encoding is None or asked.sample_rate is None or asked.num_channels is None:
+    configuration = decode_client(_CONFIGURATION, frame, "the first frame must be the configuration", "model")
+    encoding = _SERVED.get(configuration.audio_format)
+    if encoding is None or configuration.sample_rate is None or configuration.num_channels is None:
         raise ClientProtocolError(what="raw audio needs audio_format, sample_rate and num_channels", param="audio_format")
-    delay_ms, (shortest_ms, longest_ms) = asked.max_endpoint_delay_ms, _DELAY_MS
+    delay_ms, (shortest_ms, longest_ms) = configuration.max_endpoint_delay_ms, _DELAY_MS
     if delay_ms is not None and not shortest_ms <= delay_ms <= longest_ms:
         raise ClientProtocolError(what="max_endpoint_delay_ms is out of range", param="max_endpoint_delay_ms")
-    context = asked.context or _Context()
-    hints = asked.language_hints or [DETECT if asked.enable_language_identification else ""]
+    context = configuration.context or _Context()
+    hints = configuration.language_hints or [DETECT if configuration.enable_language_identification else ""]
     return ListenRequest(
-        model=asked.model, format=AudioFormat(encoding=encoding, sample_rate_hz=asked.sample_rate, channels=asked.num_channels),
+        model=configuration.model,
+        format=AudioFormat(
+            encoding=encoding, sample_rate_hz=configuration.sample_rate, channels=configuration.num_channels
+        ),
         language=hints[0] or None, keyterms=tuple(context.terms or ()), prompt=context.text,
-        diarize=bool(asked.enable_speaker_diarization), endpointing_ms=delay_ms, dialect="soniox",
+        diarize=bool(configuration.enable_speaker_diarization), endpointing_ms=delay_ms, dialect="soniox",
     )
 
 

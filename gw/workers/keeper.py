@@ -223,7 +223,7 @@ class Keeper:
             elif self._spare is not None and self._spare.state == "ended":
                 self._spare = None
             if self._gateway.store.watcher is None:
-                self._tell(Unwatch())
+                self._send_to_all(Unwatch())
             await trio.sleep(_LOOK_S)
 
     def _note_change(self) -> None:
@@ -240,22 +240,22 @@ class Keeper:
     async def close(self) -> None:
         """End what still runs, and wait until all that it has left is committed. The caller bounds that."""
         self._stopping.set()
-        self._tell(DrainStep(step="stop"))
-        self._tell(DrainStep(step="halt"))
+        self._send_to_all(DrainStep(step="stop"))
+        self._send_to_all(DrainStep(step="halt"))
         await self._wait_ended()
         for sock in self._reserved:
             sock.close()
 
     # ---- what concerns all workers
 
-    def _tell(self, message: DrainStep | Unwatch | NewConfig | NoticeArrived) -> None:
+    def _send_to_all(self, message: DrainStep | Unwatch | NewConfig | NoticeArrived) -> None:
         for process in self._alive:
             if process.state in ("starting", "serving", "draining"):
                 process.send(message)
 
     def pass_on(self, notice: GateNotice) -> None:
         """Tell the workers what has been learnt about a vendor."""
-        self._tell(NoticeArrived(notice=notice))
+        self._send_to_all(NoticeArrived(notice=notice))
 
     def _packed_config(self) -> bytes:
         gateway = self._gateway
@@ -265,7 +265,7 @@ class Keeper:
         """Put settings, catalog and prices in force in all workers; wait until they are, for APPLY_S at most."""
         self._config_number += 1
         number = self._config_number
-        self._tell(NewConfig(number=number, config=self._packed_config()))
+        self._send_to_all(NewConfig(number=number, config=self._packed_config()))
         with trio.move_on_after(APPLY_S):
             for process in list(self._alive):
                 while process.state in ("starting", "serving", "draining") and process.config_applied < number:
@@ -278,14 +278,14 @@ class Keeper:
         assert self._drain is not None
         within_s = self._drain.deadline - trio.current_time()
         if self._drain.draining:
-            self._tell(DrainStep(step="begin", within_s=within_s) if within_s > 0 else DrainStep(step="halt"))
+            self._send_to_all(DrainStep(step="begin", within_s=within_s) if within_s > 0 else DrainStep(step="halt"))
         elif self._drain.leaving:
-            self._tell(DrainStep(step="announce"))
+            self._send_to_all(DrainStep(step="announce"))
 
     def stop_requests(self) -> None:
         """End the requests that still run, here and in the workers."""
         self._gateway.relay.in_flight.stop()
-        self._tell(DrainStep(step="stop"))
+        self._send_to_all(DrainStep(step="stop"))
 
     async def gather(self) -> None:
         """Commit what requests have recorded in the workers until now, for a report; a worker that is stuck is not waited for."""

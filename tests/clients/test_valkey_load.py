@@ -22,6 +22,8 @@ COST_NUSD, ESTIMATE_NUSD = 12_000_000, 22_000_000
 """Of one request: 10 tokens in and 2 out; reserved for it are up to 35 in and 2 out."""
 PER_MINUTE = 600
 WINDOW_S, WINDOWS = times(10, 60), times(1, 5)
+JITTER_S = 0.25
+"""Most by which two calls differ in their time from gateway to vendor, where they are counted."""
 
 
 @pytest.fixture
@@ -77,10 +79,10 @@ def test_a_rate_is_kept_in_every_window(tmp_path, server):
         fleet.stop()
     starts = [began + n * WINDOW_S for n in range(WINDOWS)]
     counts = [bisect_left(vendor.times, at + WINDOW_S) - bisect_left(vendor.times, at) for at in starts]
-    most = max(bisect_left(vendor.times, at + 60) - n for n, at in enumerate(vendor.times))
+    most = max(bisect_left(vendor.times, at + 60 - JITTER_S) - n for n, at in enumerate(vendor.times))
     by_member = [sum(at > began for c in callers[n::4] for at, _ in c.answered) for n in range(4)]
     print(f"calls in windows of {WINDOW_S} s: {counts}; most in any minute: {most}; by gateway: {by_member}")
     expected = PER_MINUTE * WINDOW_S / 60
     assert all(abs(count - expected) <= (0.02 if NIGHTLY else 0.04) * expected for count in counts)
-    assert most <= 2.01 * PER_MINUTE  # as the vendor sees them: calls may be on their way for different times
+    assert most <= 2 * PER_MINUTE
     assert min(by_member) > 0.5 * max(by_member)

@@ -59,9 +59,9 @@ class IdleConnections:
             return db
         db = connect(self._url, read_only=True, statement_s=READ_LIMIT_S)
         try:
-            if (found := pg_schema.check(db, self.name)) < pg_schema.VERSION:
+            if (stored := pg_schema.check(db, self.name)) < pg_schema.VERSION:
                 remedy = f"`gw db migrate` or the next `gw serve` brings it to {pg_schema.VERSION}"
-                raise StoreUnavailable(what=f"{self.name} has schema {found}; {remedy}")
+                raise StoreUnavailable(what=f"{self.name} has schema {stored}; {remedy}")
         except BaseException:
             db.close()
             raise

@@ -176,18 +176,18 @@ def version(db: PgConnection) -> int:
 
     Reads the catalog: `to_regclass` may answer from a cache that is older than the lock for which this transaction has waited.
     """
-    found = "select exists (select from pg_catalog.pg_tables where schemaname = %s and tablename = 'schema_version')"
-    if not db.raw.execute(found, (SCHEMA,)).fetchall()[0][0]:
+    exists = "select exists (select from pg_catalog.pg_tables where schemaname = %s and tablename = 'schema_version')"
+    if not db.raw.execute(exists, (SCHEMA,)).fetchall()[0][0]:
         return 0
     return int(db.raw.execute("select version from schema_version").fetchall()[0][0])
 
 
 def check(db: PgConnection, name: str) -> int:
     """Return the schema's version. Raises DatabaseUnusable if this gw does not know it."""
-    found = version(db)
-    if found > VERSION:
-        raise DatabaseUnusable(what=f"{name} was written by a newer gw (schema {found}, this one knows {VERSION})")
-    return found
+    stored = version(db)
+    if stored > VERSION:
+        raise DatabaseUnusable(what=f"{name} was written by a newer gw (schema {stored}, this one knows {VERSION})")
+    return stored
 
 
 def migrate(db: PgConnection, name: str, *, on_progress: Progress | None = None) -> int:
@@ -221,8 +221,8 @@ def look_at(url: Secret) -> str:
     """Connect, and return the database and its schema in words. Blocks. Raises StoreUnavailable."""
     name = named(url)
     with translated(name), closing(connect(url, read_only=True)) as db:
-        found = check(db, name)
-    return f"{name}, schema {found}" if found else f"{name} (its tables will be created)"
+        stored = check(db, name)
+    return f"{name}, schema {stored}" if stored else f"{name} (its tables will be created)"
 
 
 def upgrade(url: Secret, *, on_progress: Progress) -> tuple[int, int]:

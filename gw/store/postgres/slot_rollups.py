@@ -74,17 +74,17 @@ _ADD_ATTEMPTS = _upsert(
 def lease_slot(db: PgConnection, instance: str) -> int:
     """Return the slot that this connection now holds: that of the instance, or, while another one has it, the lowest free one."""
     assigned = {name: slot for slot, name in db.raw.execute("select slot, instance from slots")}
-    if instance in assigned and _held(db, assigned[instance]):
+    if instance in assigned and _lock_slot(db, assigned[instance]):
         return int(assigned[instance])
     taken = set(assigned.values())
-    slot = next(slot for slot in count(1) if slot not in taken and _held(db, slot))
+    slot = next(slot for slot in count(1) if slot not in taken and _lock_slot(db, slot))
     if instance not in assigned:
         db.raw.execute("insert into slots (slot, instance) values (%s, %s) on conflict do nothing", (slot, storable(instance)))
     return slot
 
 
-def _held(db: PgConnection, slot: int) -> bool:
-    """Return whether the slot was free, and is held now."""
+def _lock_slot(db: PgConnection, slot: int) -> bool:
+    """Lock a slot if it is free; return whether it was."""
     return bool(db.raw.execute("select pg_try_advisory_lock(%s, %s)", (LOCKS + LOCK_SLOT, slot)).fetchall()[0][0])
 
 
