@@ -236,17 +236,7 @@ async def open_gateway(
         store = share.store if share is not None else await opened.enter_async_context(
             _store(settings, clock, processes=processes, read_only=read_only, spares=spares)
         )  # fmt: skip
-        shared: SharedBank | None = front_bank if share is None else share.bank
-        fleet: FleetBank | None = None
-        if share is None and not read_only and settings.fleet.valkey:
-            fleet = await opened.enter_async_context(_fleet_bank(settings))
-            shared = front_bank or fleet
-            if front_bank is not None:
-                front_bank.use(fleet)
-        leases = notices = None
-        if shared is not None:
-            member = member_name(settings) if share is None else share.member
-            leases, notices = Leases(shared, member), FleetNotices(shared, member)
+        leases, notices, fleet = await _shared_limits(opened, settings, front_bank, share, read_only=read_only)
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -269,32 +259,58 @@ async def open_gateway(
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
-        relay = Relay(planner)
-        try:
-            with one_error():
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(relay.in_flight.keeper.run)
-                    if captures is not None:
-                        nursery.start_soon(captures.run)
-                    if leases is not None:
-                        await nursery.start(leases.run)
-                    if notices is not None:
-                        nursery.start_soon(notices.run, limits.heed)
-                    gateway = Gateway(
-                        settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-                        captures=captures, relay=relay, leases=leases, bank=fleet, ledger=ledger, limits=limits, metrics=metrics,
-                        book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
-                    )  # fmt: skip
-                    nursery.start_soon(gateway.background.run)
-                    if not read_only:
-                        nursery.start_soon(store.follow_changes, registrar.refresh)
-                    yield gateway
-                    nursery.cancel_scope.cancel()
-        finally:
-            if leases is not None:
-                with trio.move_on_after(_LEAVE_S, shield=True):
-                    await leases.leave()
-            await pool.aclose()
+        gateway = Gateway(
+            settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
+            relay=Relay(planner), leases=leases, bank=fleet, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool,
+            clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
+        )  # fmt: skip
+        async with _running(gateway, notices, read_only=read_only):
+            yield gateway
+
+
+@asynccontextmanager
+async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only: bool) -> AsyncIterator[None]:
+    """Run the tasks of a gateway. At the end give its leases back and close its pool."""
+    try:
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(gateway.relay.in_flight.keeper.run)
+                if gateway.captures is not None:
+                    nursery.start_soon(gateway.captures.run)
+                if gateway.leases is not None:
+                    await nursery.start(gateway.leases.run)
+                if notices is not None:
+                    nursery.start_soon(notices.run, gateway.limits.heed)
+                nursery.start_soon(gateway.background.run)
+                if not read_only:
+                    nursery.start_soon(gateway.store.follow_changes, gateway.registrar.refresh)
+                yield
+                nursery.cancel_scope.cancel()
+    finally:
+        if gateway.leases is not None:
+            with trio.move_on_after(_LEAVE_S, shield=True):
+                await gateway.leases.leave()
+        await gateway.pool.aclose()
+
+
+async def _shared_limits(
+    opened: AsyncExitStack, settings: Settings, front_bank: FrontBank | None, share: ProcessShare | None, *, read_only: bool
+) -> tuple[Leases | None, FleetNotices | None, FleetBank | None]:
+    """Return what shares limits with other processes or gateways; three times None for a process that shares none.
+
+    A connection to the server of a fleet is closed with `opened`. Raise ConfigError.
+    """
+    shared: SharedBank | None = front_bank if share is None else share.bank
+    fleet: FleetBank | None = None
+    if share is None and not read_only and settings.fleet.valkey:
+        fleet = await opened.enter_async_context(_fleet_bank(settings))
+        shared = front_bank or fleet
+        if front_bank is not None:
+            front_bank.use(fleet)
+    if shared is None:
+        return None, None, None
+    member = member_name(settings) if share is None else share.member
+    return Leases(shared, member), FleetNotices(shared, member), fleet
 
 
 @asynccontextmanager
