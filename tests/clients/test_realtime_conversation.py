@@ -81,7 +81,7 @@ def test_speech_that_may_not_interrupt(talk, who):
             audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}}
         )
         assert updated.audio.input.turn_detection.interrupt_response is False
-        session.write("once upon a time " * 20)
+        session.write("once upon a time " * 100)  # still being spoken when the next event arrives
         session.connection.response.create()
         session.until("response.created")
         session.connection.response.create(event_id="second")
