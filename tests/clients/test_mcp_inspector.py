@@ -166,7 +166,7 @@ def test_it_calls_every_tool(inspector):
         called.add(name)
         return inspector.call(name, **arguments)
 
-    for calls in (_reports, _providers, _models_and_chains, _projects):
+    for calls in (_reports, _providers, _models_and_chains, _projects, _keys):
         calls(call, inspector)
     assert called == {tool.name for tool in TOOLS}
 
@@ -244,3 +244,12 @@ def _projects(call: Call, inspector: Inspector) -> None:
     assert call("delete_project", project_id="app")["action"] == "would_delete"
     assert call("delete_project", project_id="app", confirm=True)["action"] == "deleted"
     assert inspector.gateway("/v1/projects/app") is None
+
+
+def _keys(call: Call, inspector: Inspector) -> None:
+    made = httpx2.post(f"{inspector.api}/v1/keys", json={"project": "shop", "name": "till"}).raise_for_status().json()
+    assert made["key"] not in json.dumps(listed := call("list_keys"))
+    assert made["key_id"] in {each["key_id"] for each in listed["keys"]}
+    assert call("update_key", key_id=made["key_id"], daily_budget=2.5)["action"] == "would_update"
+    call("update_key", key_id=made["key_id"], daily_budget=2.5, confirm=True)
+    assert inspector.gateway(f"/v1/keys/{made['key_id']}")["daily_budget"] == 2.5
