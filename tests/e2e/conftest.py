@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-STARTS_WITHIN_S = 120.0
+STARTS_WITHIN_S = 30.0
 URL = re.compile(r"API\s+(https?://\S+)/v1")
 
 
