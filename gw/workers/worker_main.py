@@ -129,20 +129,23 @@ class Worker:
         except OSError as error:
             self.link.send(CannotListen(errno=error.errno or 0, why=error.strerror or str(error)))
             return
-        async with trio.open_nursery() as self._nursery:
-            await self._nursery.start(self._stop_on_signal)
-            self._nursery.start_soon(plane.run_keepalive)
-            async with open_server(
-                dispatch=lambda method, path: hosted, config=config, drain=self.drain, limits=limits,
-                max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(), other=self.sender,
-            ) as server:  # fmt: skip
-                self.listener = Listener(server, tls_context(config))
-                self.link.send(WorkerListens())
-                self._nursery.start_soon(self._report)
-                await self.listener.run(listeners)
-                await self.drain.wait_idle()
-            self._nursery.cancel_scope.cancel()
-        self._nursery = None
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                await nursery.start(self._stop_on_signal)
+                nursery.start_soon(plane.run_keepalive)
+                async with open_server(
+                    dispatch=lambda method, path: hosted, config=config, drain=self.drain, limits=limits,
+                    max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(), other=self.sender,
+                ) as server:  # fmt: skip
+                    self.listener = Listener(server, tls_context(config))
+                    self.link.send(WorkerListens())
+                    nursery.start_soon(self._report)
+                    await self.listener.run(listeners)
+                    await self.drain.wait_idle()
+            finally:
+                self._nursery = None  # messages still arrive while it ends, and it takes no more tasks then
+            nursery.cancel_scope.cancel()
 
     # ---- what the keeper says
 

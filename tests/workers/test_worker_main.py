@@ -1,0 +1,37 @@
+"""A worker process whose keeper is this test."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from gw.config.parse import demo_settings
+from gw.gateway import open_gateway
+from gw.workers.keeper_bank import KeeperBank
+from gw.workers.messages import DrainStep, ListRunning, StartWork, WorkerConfig, pack_config
+from gw.workers.worker_process import WorkerProcess
+from tests.fakes.fork_server import free_port
+
+STARTS_S = 30
+
+
+@pytest.mark.parametrize("message", [DrainStep(step="halt"), ListRunning(id=1, watched=False)], ids=["halt", "list"])
+async def test_a_worker_that_has_nothing_left_to_do_takes_messages_until_its_end(message, tmp_path):
+    """A second signal comes at any moment, also between the last request and the end of the process."""
+    async with open_gateway(demo_settings(tmp_path)) as gateway, trio.open_nursery() as nursery:
+        worker = WorkerProcess(gateway, KeeperBank())
+        await nursery.start(worker.run)
+        settings = gateway.settings
+        config = pack_config(WorkerConfig(settings=settings, catalog=gateway.current.catalog, rates=gateway.book.rows))
+        journal = str(tmp_path / "gw.db.worker-1")
+        worker.start(StartWork("w1", journal, "127.0.0.1", free_port(), max_in_flight=10, descriptors=1_000, config=config), 1)
+        with trio.fail_after(STARTS_S), worker.connections:
+            while worker.state == "starting":
+                await worker.changed.wait()
+            assert worker.state == "serving"
+            worker.send(DrainStep(step="begin", within_s=10))
+            while worker.state != "ended":
+                worker.send(message)
+                await trio.lowlevel.checkpoint()
+            await worker.settled.wait()
+        assert worker.exit_code == 0
