@@ -345,7 +345,7 @@ async def _send_chunks(transport: Transport, head: bytes, body: RequestBody) -> 
             if len(unsent) + len(chunk) <= JOIN_MAX_BYTES:
                 unsent += chunk
             else:
-                if not await _write(transport, unsent):
+                if unsent and not await _write(transport, unsent):
                     return False
                 unsent = chunk
             if len(unsent) >= _LEAST_BYTES:  # the next one may still have to arrive

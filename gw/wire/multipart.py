@@ -1,8 +1,8 @@
 """multipart/form-data (RFC 7578, RFC 2046 §5.1), both directions, without buffering the file.
 
 Theory of operation: the body is read as if it started with CRLF, so that every delimiter is `CRLF -- boundary`. Bytes of a file
-are passed on at once, except a tail that is the start of a delimiter: a piece without a delimiter is not copied, and at most once
-where such a tail stands before or after it. Fields are small and are buffered.
+are passed on at once, except a tail that is the start of a delimiter: a piece without a delimiter is not copied, and once where
+a delimiter or such a tail stands in it or before it. Fields are small and are buffered.
 
     PREAMBLE -- delimiter --> DELIMITER -- line end --> HEADERS -- with a filename --> FILE  -- delimiter --> DELIMITER
                               DELIMITER -- "--" -->     DONE       without         --> FIELD -- delimiter --> DELIMITER
@@ -20,6 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from gw.errors import ClientProtocolError, TooLarge
+from gw.wire import byte_search
 
 _DISPOSITION = re.compile(r'(?is)(?<=[;\s])(name\*?|filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _BOUNDARY = re.compile(rb'(?i);[ \t]*boundary=(?:"([^"\r\n]+)"|([^\s;"]+))')
@@ -67,26 +68,32 @@ class MultipartDecoder:
         """Return the parts that `data` completes. Raises ClientProtocolError (malformed), TooLarge (over a limit)."""
         parts: list[Part] = []
         if self._step is not MultipartDecoder._done:
-            if (piece := self._piece_of_file(data)) is not None:
-                return [piece]
-            self._buffer += data
+            if not self._pass_on(data, parts):
+                self._buffer += data
             while self._step(self, parts):
                 pass
         return parts
 
-    def _piece_of_file(self, data: bytes) -> FileData | None:
-        """Return what is held back of the file and `data`, up to a tail to hold back; None if a delimiter may end them."""
+    def _pass_on(self, data: bytes, parts: list[Part]) -> bool:
+        """Add what is held back of the file, and `data` up to a delimiter or a tail to hold back; False outside of a file.
+
+        The buffer then begins after the delimiter, or with that tail.
+        """
         held, delimiter = self._buffer, self._delimiter
         if self._step is not MultipartDecoder._file or self._skip or len(data) < len(delimiter):
-            return None
-        if delimiter in data or (held and delimiter in held + data[: len(delimiter) - 1]):
-            return None
-        keep = _tail_at(data, delimiter)
-        if not held and keep == len(data):
-            return FileData(data=data)
-        piece = b"".join((held, memoryview(data)[:keep]))
-        self._buffer = bytearray(data[keep:])
-        return FileData(data=piece)
+            return False
+        if held and delimiter in held + data[: len(delimiter) - 1]:
+            return False
+        at = byte_search.find(data, delimiter)
+        keep = at if at >= 0 else _tail_at(data, delimiter)
+        piece = data if not held and keep == len(data) else b"".join((held, memoryview(data)[:keep]))
+        if piece:
+            parts.append(FileData(data=piece))
+        if at >= 0:
+            self._step = MultipartDecoder._after_delimiter
+            keep += len(delimiter)
+        self._buffer = bytearray(memoryview(data)[keep:])
+        return True
 
     @property
     def held_of_file(self) -> int | None:
@@ -172,16 +179,22 @@ class MultipartDecoder:
         at = buffer.find(delimiter)
         if at >= 0:
             if at > self._skip:
-                parts.append(FileData(data=bytes(buffer[self._skip : at])))
+                parts.append(FileData(data=_part_of(buffer, self._skip, at)))
             del buffer[: at + len(delimiter)]
             self._step = MultipartDecoder._after_delimiter
             return True
         keep = _tail_at(buffer, delimiter)
         if keep > self._skip:
-            parts.append(FileData(data=bytes(buffer[self._skip : keep])))
+            parts.append(FileData(data=_part_of(buffer, self._skip, keep)))
             del buffer[:keep]
             self._skip = 0
         return False
+
+
+def _part_of(buffer: bytearray, begin: int, end: int) -> bytes:
+    """Return a part of the buffer, copied once."""
+    with memoryview(buffer) as view:
+        return bytes(view[begin:end])
 
 
 def _tail_at(data: bytes | bytearray, delimiter: bytes) -> int:

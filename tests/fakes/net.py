@@ -57,12 +57,17 @@ class StreamTransport(Transport):
 
 
 class MemoryTransport(StreamTransport):
-    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time."""
+    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time; `writes` their sizes."""
 
     def __init__(self, stream: trio.StapledStream) -> None:
         super().__init__(stream)
         self.stale = False
         self.aborted_at: float | None = None
+        self.writes: list[int] = []
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(len(data))
+        await super().send_all(data)
 
     def is_stale(self) -> bool:
         return self.stale

@@ -332,6 +332,13 @@ async def test_a_body_in_pieces(pool, upstream):
     assert body.closed == 1
 
 
+async def test_large_pieces_of_a_body_are_a_write_each(net, pool, upstream):
+    assert len(await call(pool, Pieces(*[b"d" * 70_000] * 3, b"e"))) == 210_001
+    head, *pieces = net.transports[0].writes
+    assert head < 200
+    assert pieces == [70_000, 70_000, 70_000, 1]
+
+
 @pytest.mark.parametrize(("size", "text"), [(2, "longer"), (4, "1 bytes short")])
 async def test_a_body_of_another_size_than_announced(net, pool, upstream, size, text):
     body = Pieces(b"ab", b"c", size=size)

@@ -45,3 +45,24 @@ def test_no_more_is_accepted_than_can_be_served():
     assert (streams_possible(64), connections_possible(64)) == (8, 16)
     for descriptors in (256, 300, 1_024, 4_200, 70_000):
         assert streams_possible(descriptors) + connections_possible(descriptors) < descriptors
+
+
+def test_freed_memory_of_pieces_is_kept_and_that_of_large_blocks_goes_back():
+    text = """
+import resource
+from gw.telemetry.process_limits import tune_interpreter
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+def faults_of(count, size):
+    before = faults()
+    for _ in range(20):
+        pieces = [b"x" * size for _ in range(count)]
+        del pieces
+    return (faults() - before) / 20
+tune_interpreter()
+print(faults_of(4, 262_144), faults_of(1, 16_777_216))
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+    small, large = map(float, done.stdout.split())
+    assert small < 30  # 256 pages, which cost a fault each only the first time
+    assert large > 8  # huge pages or 4,096 small ones, each time

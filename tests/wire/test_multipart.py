@@ -67,6 +67,18 @@ def test_a_piece_of_a_file_is_passed_on_as_it_is_unless_it_ends_like_the_start_o
     decoder.end()
 
 
+def test_the_rest_of_a_large_file_and_what_follows_it_come_apart_in_one_piece():
+    decoder = MultipartDecoder(B)
+    content, field = bytes(range(256)) * 64, b'\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n------x17--\r\n'
+    decoder.feed(SDK_FORM[: SDK_FORM.index(b"RIFF")] + b"RIFF")
+    assert decoder.feed(content + b"\r\n-") == [FileData(data=content)]
+    assert decoder.held_of_file == 3
+    parts = decoder.feed(content + b"\r\n------x17" + field)
+    assert parts == [FileData(data=b"\r\n-" + content), Field(name="a", value="b")]
+    assert decoder.held_of_file is None
+    decoder.end()
+
+
 @given(st.lists(st.sampled_from([b"\r", b"\n", b"-", b"\r\n--", b"\r\n------x1", b"a" * 9]), max_size=12).map(b"".join), st.integers(8, 40))
 def test_a_file_of_near_delimiters_in_pieces_of_any_size(content: bytes, size: int):
     head = b'------x17\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
