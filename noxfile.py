@@ -18,7 +18,7 @@ import nox
 
 nox.needs_version = ">=2025.5"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["tests", "lint", "types", "imports", "docs", "build"]
+nox.options.sessions = ["tests", "lint", "types", "imports", "docs", "site", "build"]
 nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
@@ -163,6 +163,13 @@ def docs(session: nox.Session) -> None:
     """Links resolve, and docs/cli.md says what `gw --help` says."""
     install(session, "test")
     session.run("python", "docs/check.py", *session.posargs)
+
+
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation as a searchable site, into site/; a broken link, anchor or picture fails it."""
+    install(session, "test", "docs")
+    session.run("python", "docs/build_site.py", *session.posargs)
 
 
 @nox.session

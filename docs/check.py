@@ -1,18 +1,19 @@
-"""Check local links and generated pages: docs/cli.md (the commands), docs/api.md (the routes), docs/mcp.md (the MCP server),
-docs/providers/README.md (the providers), docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml),
-docs/plots/*.svg (measured figures).
+"""Check local links, anchors, the navigation of the site, and generated pages: docs/cli.md (the commands),
+docs/api.md (the routes), docs/mcp.md (the MCP server), docs/providers/README.md (the providers),
+docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml), docs/plots/*.svg (measured figures).
 `--write` regenerates the pages."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 from api_reference import api_page
+from build_site import navigation_faults
 from config_schema import schema_text
+from markdown_pages import anchors, links
 from mcp_reference import mcp_page
 from plots import added_plot, cpu_plot
 from preset_page import preset_page
@@ -28,7 +29,6 @@ SCHEMA = ROOT / "docs" / "gw.schema.json"
 PROVIDERS = ROOT / "docs" / "providers" / "README.md"
 PRESETS = ROOT / "docs" / "providers" / "presets.md"
 PLOTS = ROOT / "docs" / "plots"
-LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 INTRODUCTION = """\
 # Commands
 
@@ -78,14 +78,19 @@ def pages(command: click.Command, name: str, parent: click.Context) -> Iterator[
 
 
 def broken_links() -> list[str]:
-    """Return `file: target` for every broken local link of a Markdown file."""
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("bench/*.md")]
+    """Return `file: target` for every local link or picture of a Markdown file whose file or anchor does not exist."""
     return [
         f"{page.relative_to(ROOT)}: {target}"
-        for page in sorted(pages)
-        for target in LINK.findall(page.read_text(encoding="utf-8"))
-        if "://" not in target and not target.startswith("mailto:") and not (page.parent / target).exists()
+        for page in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+        for target in links(page)
+        if "://" not in target and not target.startswith("mailto:") and not _resolves(page, target)
     ]
+
+
+def _resolves(page: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    other = (page.parent / name).resolve() if name else page
+    return other.exists() and (not anchor or other.suffix != ".md" or anchor in anchors(other))
 
 
 GENERATED: dict[Path, Callable[[], str]] = {
@@ -103,6 +108,7 @@ def run(write: bool) -> int:
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             faults.append(f"{path.relative_to(ROOT)} is out of date; run: uv run nox -s docs -- --write")
     faults += [f"broken link: {link}" for link in broken_links()]
+    faults += navigation_faults()
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0

@@ -31,7 +31,7 @@ LONG = {"errors.py": "one tree: split, its diagram and its classes would drift a
 
 ACROSS = {"test_rules.py", "test_typing.py"}
 """Tests of the tree as a whole."""
-ACROSS_FOLDERS = {"deploy", "e2e", "fuzz", "contract", "clients", "browser", "fakes"}
+ACROSS_FOLDERS = {"deploy", "docs", "e2e", "fuzz", "contract", "clients", "browser", "fakes"}
 """Folders of tests that run through many modules."""
 SEVERAL_FOR_ONE = re.compile(r"(?P<module>.+?)__\w+\Z")
 """`test_relay__cancel.py` is a further file about `relay.py`."""
@@ -203,7 +203,7 @@ def _names(requirements: list[object]) -> set[str]:
 def test_the_lock_pins_and_hashes_what_the_project_asks_for():
     project = tomllib.loads(_text(Path("pyproject.toml")))
     groups = project["dependency-groups"]
-    required = _names(project["project"]["dependencies"]) | _names(groups["test"]) | _names(groups["lint"])
+    required = _names(project["project"]["dependencies"]) | _names(groups["test"]) | _names(groups["lint"]) | _names(groups["docs"])
     entries = re.split(r"\n(?=\S)", _text(Path("requirements.lock")).strip())
     assert all("==" in entry and "--hash=sha256:" in entry for entry in entries)
     assert required <= {re.split(r"[=\[ ;]", entry)[0].lower() for entry in entries}
