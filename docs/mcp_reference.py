@@ -10,8 +10,10 @@ import trio
 from mcp import Client
 
 from gw.mcp.server import build
+from gw.mcp.tools import TOOLS
 
 Json = dict[str, Any]
+_CHECKED: dict[str, Json] = {tool.name: tool.input_schema for tool in TOOLS}
 
 INTRODUCTION = """\
 # MCP server
@@ -90,7 +92,7 @@ def _tool(tool: types.Tool) -> Iterator[str]:
     kind = "Reads" if hints.read_only_hint else "Deletes" if hints.destructive_hint else "Changes"
     calls = ", calls the provider" if hints.open_world_hint else ""
     yield f"\n### {tool.name}\n\n{tool.description}\n\n{kind}{calls}.\n"
-    fields: Json = tool.input_schema.get("properties", {})
+    fields: Json = _CHECKED[tool.name].get("properties", {})  # what the server lists is shorter
     if fields:
         yield "\n| argument | type | |\n|---|---|---|\n"
     for name, schema in fields.items():

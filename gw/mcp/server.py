@@ -31,9 +31,9 @@ FIRST_STRUCTURED = "2025-06-18"
 RESULT_CHARS = 16_000_000  # longest result: more would fill a model's context many times over
 _INSTRUCTIONS = (
     "A self-hosted gateway for voice AI. Start with get_overview or get_health. Money is USD. `period`: today, week and month are "
-    "UTC days, the others end now; `from` and `to` (ISO 8601 or Unix seconds) in its place. A list has at most 20 rows with some "
-    "of their members: `fields` names others, and `next_cursor` of a page is the `cursor` of the next. `sort`: a figure, with `-` "
-    "the largest first, among the newest 5,000 sessions or turns, or 50,000 requests. A deletion or an update "
+    "UTC days; 15m, 1h, 24h, 7d, 30d and all end now; `from` and `to` (ISO 8601 or Unix seconds) in its place. A list has at most "
+    "20 rows with some of their members: `fields` names others, and `next_cursor` of a page is the `cursor` of the next. `sort`: a "
+    "figure, with `-` the largest first, among the newest 5,000 sessions or turns, or 50,000 requests. A deletion or an update "
     "without confirm: true changes nothing and says what it would change. API keys can be written but never read."
 )
 _HINTS = {
@@ -183,7 +183,7 @@ def _description(tool: McpTool, *, as_text: bool) -> types.Tool:
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=tool.input_schema,
+        input_schema=tool.listed_schema,
         output_schema=None if as_text else tool.output_schema,
         annotations=_annotations(tool),
     )

@@ -103,6 +103,24 @@ class McpTool:
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
         return schema | ({"required": required} if required else {}) | ({"$defs": definitions} if definitions else {})
 
+    @cached_property
+    def listed_schema(self) -> Json:
+        """Return the input schema as the list of tools has it, without what the server's instructions or a row say anyway.
+
+        A call is checked by the whole one; its errors name all that can be.
+        """
+        properties = {name: _without(each, "minLength") for name, each in self.input_schema["properties"].items()}
+        if "period" in properties:
+            properties["period"] = {"type": "string"}
+        if self.rows is not None:
+            properties["limit"] = {"type": "integer"}
+            columns, names = self.rows.columns, self._row_members(self.rows)
+            if names:
+                also = f"Also {', '.join(name for name in names if name not in columns)}."
+                shown = {"type": "array", "items": {"type": "string"}}
+                properties["fields"] = shown | {"description": also} if columns else shown
+        return {**self.input_schema, "properties": properties}
+
     def _page_schema(self, rows: RowPages) -> Json:
         page: Json = {
             "limit": {"type": "integer", "minimum": 1, "maximum": MOST_ROWS},
@@ -199,6 +217,10 @@ def _sorting(values: list[str]) -> Json:
 def _one_of(values: list[str]) -> Json:
     """Return a schema that is shorter than an enum."""
     return {"type": "string", "pattern": f"^({'|'.join(values)})$"}
+
+
+def _without(schema: Json, name: str) -> Json:
+    return {key: value for key, value in schema.items() if key != name}
 
 
 def _resolved(schema: Json, definitions: Json) -> Json:

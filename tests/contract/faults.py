@@ -264,14 +264,18 @@ def sized(more: int) -> Play:
     return play
 
 
+ALL_WITHIN_S = 10.0
+
+
 def pieces(change: Callable[[Good], list[bytes]]) -> Play:
-    """A well-framed answer of changed pieces."""
+    """A well-framed answer of changed pieces, a hundred a second, or as many as end within ALL_WITHIN_S."""
 
     async def play(server: ServerSide, good: Good) -> None:
         await server.start(200, (b"content-type", good.content_type))
-        for piece in change(good):
+        parts = change(good)
+        for piece in parts:
             await server.chunk(piece)
-            await trio.sleep(0.01)
+            await trio.sleep(min(0.01, ALL_WITHIN_S / len(parts)))
         await server.chunk(b"")
 
     return play

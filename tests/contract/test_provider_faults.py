@@ -32,7 +32,7 @@ from tests.fakes.hosting import ResettingTransport
 from tests.fakes.net import ServerSide
 
 TEXT = "hello wörld, 你好 and good bye"
-DEADLINE_S = 25.0
+DEADLINE_S = 20.0
 """Written by the caller around each call; longer than any wait of a provider's own."""
 Expect = Literal["error", "answer", "either", "deadline"]
 FORMS = [(type_, kind, stream) for type_, kind in FAR for stream in (True, False)]
@@ -216,9 +216,8 @@ def _error_event(good: Good) -> bytes:
 
 
 def _in_bytes(good: Good) -> list[bytes]:
-    """Single bytes, where all of them come before the deadline: a hundred a second."""
     body = good.body
-    return [body[at : at + 1] for at in range(len(body))] if len(body) < 2_400 else faults._in_bytes(good)
+    return [body[at : at + 1] for at in range(len(body))] if len(body) < 4_000 else faults._in_bytes(good)
 
 
 def _invalid_utf8(good: Good) -> list[bytes]:
