@@ -2,15 +2,15 @@
 
     state       begins with                                      ends with
     ─────────   ──────────────────────────────────────────────   ───────────────────────────────────────────────────────
-    reading     the request                                      the last byte → complete; the format and the size of the
-                                                                 file are known and nothing will follow it → passing on
+    reading     the request                                      the last byte → complete; the model, the format and the size
+                                                                 of the file are known and nothing will follow it → passing on
     passing on  the candidates are called with what has come     the last byte, as expected → complete; a field after the
                                                                  file, another size → complete, and the candidate that got
                                                                  a part of it is called again
 
-What will follow a file is not known from the form itself. Of a body that is the audio nothing can follow. A form is passed on
-only for a caller whose last large form ended with its file, as most do: OpenAI's, Groq's and ElevenLabs' Python SDKs (httpx)
-write the fields first, while their JavaScript SDKs keep the order in which the program names them.
+What will follow a file is not known from the form itself. Of a body that is the audio nothing can follow. A form is passed on if
+what comes before its file makes a request, except for a caller whose last large form did not end with its file: OpenAI's, Groq's
+and ElevenLabs' Python SDKs (httpx) write the fields first, while their JavaScript SDKs keep the order in which the program names them.
 """
 
 from __future__ import annotations
@@ -94,11 +94,12 @@ async def _received(
     """Read until the request is known. `note` is called with `file_is_last` at the end of a body that came in several pieces."""
     size: int | None = None
     arriving: ReceivedRequest | None = None
-    while await reader.read():
+    is_undecided = True
+    while arriving is None and await reader.read():
         size = reader.file_size if size is None else size
-        if size is not None and _is_worth_it(exchange, reader) and nothing_follows():
-            arriving = _passed_on(reader.upload, size, parse)
-            break
+        if size is not None and is_undecided and _is_worth_it(exchange, reader):
+            is_undecided = False
+            arriving = _passed_on(reader.upload, size, parse) if nothing_follows() else None
     if arriving is None:
         if size is not None:
             note(file_is_last=size == reader.upload.received)
@@ -117,10 +118,16 @@ def _is_worth_it(exchange: HttpExchange, reader: UploadReader) -> bool:
 
 
 def _passed_on(upload: Upload, size: int, parse: Parse) -> ReceivedRequest | None:
-    """Return the request of an upload that arrives; None where its answer is a stream, which must not begin before its end."""
+    """Return the request of an upload that arrives; None where its answer is a stream, which must not begin before its end.
+
+    None also where what came before the file is no request yet, as the model or another field follows it.
+    """
     upload.expect(size)
-    request = parse()
-    if request.stream:
+    try:
+        request = parse()
+    except ClientProtocolError:
+        request = None
+    if request is None or not request.model or request.stream:
         upload.stop_expecting()
         return None
     received = ReceivedRequest(request)

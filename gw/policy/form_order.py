@@ -1,4 +1,4 @@
-"""Which callers end their forms with the file: what comes before it is then known to be all, while the file still arrives."""
+"""Which callers end their forms with the file: what comes before it is then all, and can be acted on while the file still arrives."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class FormOrder:
             self._file_is_last.popitem(last=False)
 
     def is_file_last(self, caller: Hashable) -> bool:
-        """Return whether the caller's next form probably ends with its file; False for a caller never seen."""
-        return self._file_is_last.get(caller, False)
+        """Return whether the caller's next form probably ends with its file; True for a caller never seen, as most forms do."""
+        return self._file_is_last.get(caller, True)

@@ -129,7 +129,7 @@ async def test_a_recording_in_the_body_reaches_the_vendor_while_it_arrives(tmp_p
         assert reply.took_s == pytest.approx(GAP_S * (PIECES - 1), abs=0.1)
 
 
-async def test_a_form_is_passed_on_while_it_arrives_if_the_callers_last_one_ended_with_its_file(tmp_path, autojump_clock):
+async def test_a_form_is_passed_on_while_it_arrives_from_the_callers_first_one_on(tmp_path, autojump_clock):
     vendor = Vendor()
     async with plane_with(tmp_path, own=vendor) as plane:
         body = form([*MODEL, ("language", "en")])
@@ -138,8 +138,7 @@ async def test_a_form_is_passed_on_while_it_arrives_if_the_callers_last_one_ende
             reply, began = await transcribe(plane, body)
             assert reply.json == {"text": "hello"}
             waits.append(vendor.calls[-1]["began"] - began)
-        whole_s = GAP_S * (PIECES - 1)
-        assert [round(wait, 1) for wait in waits] == [whole_s, 0, 0]
+        assert [round(wait, 1) for wait in waits] == [0, 0, 0]
         for call in vendor.calls:
             audio, fields = file_in(call["body"])
             assert audio == AUDIO
@@ -184,11 +183,32 @@ async def test_what_comes_after_the_file_counts_though_the_file_was_passed_on(
         assert vendor.calls[-1]["began"] - began > GAP_S * (PIECES - 2)
 
 
+async def test_a_form_is_read_whole_if_what_its_answer_needs_follows_the_file(tmp_path, autojump_clock):
+    vendor = Vendor()
+    async with plane_with(tmp_path, own=vendor) as plane:
+        by_word = form([*MODEL, ("timestamp_granularities[]", "word")], [("response_format", "verbose_json")])
+        for body in (form((), MODEL), form(MODEL), form((), MODEL), form(MODEL), by_word):
+            reply, began = await transcribe(plane, body)
+            assert (reply.status, reply.json["text"]) == (200, "hello")
+            waited = vendor.calls[-1]["began"] - began
+            assert round(waited, 1) == GAP_S * (PIECES - 1)
+        assert len(vendor.calls) == 5
+        assert [record.status for record in plane.kept.records] == ["success"] * 5
+
+
+async def test_a_form_whose_answer_is_a_stream_is_read_whole(tmp_path, autojump_clock):
+    vendor = Vendor()
+    async with plane_with(tmp_path, own=vendor) as plane:
+        for _ in range(2):
+            reply, began = await transcribe(plane, form([("model", "own/gpt-4o-transcribe"), ("stream", "true")]))
+            assert (reply.status, b"transcript.text.done" in reply.body) == (200, True)
+            assert round(vendor.calls[-1]["began"] - began, 1) == GAP_S * (PIECES - 1)
+            assert file_in(vendor.calls[-1]["body"])[0] == AUDIO
+
+
 async def test_a_vendor_that_fails_while_it_arrives_is_followed_by_one_that_gets_all_of_it(tmp_path, autojump_clock):
-    first, second = Vendor(fails=[None, 500]), Vendor()
+    first, second = Vendor(fails=[500]), Vendor()
     async with plane_with(tmp_path, own=first, other=second) as plane:
-        await transcribe(plane, form(MODEL))
-        del plane.kept.records[:]
         reply, _began = await transcribe(plane, form(MODEL))
         assert reply.json == {"text": "hello"}
         (call,) = second.calls
@@ -213,7 +233,6 @@ async def test_a_caller_who_leaves_in_the_middle_takes_the_vendors_call_with_it_
 async def test_the_vendor_has_its_time_from_the_end_of_the_upload_on(tmp_path, autojump_clock):
     vendor, other = Vendor(silent=True), Vendor()
     async with plane_with(tmp_path, own=vendor, other=other) as plane:
-        plane.gateway.form_order.note(("default", None, "/v1/audio/transcriptions", b""), file_is_last=True)
         reply, began = await transcribe(plane, form(MODEL))
         assert reply.json == {"text": "hello"}
         assert reply.took_s == pytest.approx(GAP_S * (PIECES - 1) + 5, abs=0.2)
