@@ -273,7 +273,8 @@ def open_gateway(
     UnknownProjectError.
     """
     if not trio.lowlevel.in_trio_run():
-        raise RuntimeError("gw.open_gateway() is for a running trio program; elsewhere use gw.Gateway in a plain thread")
+        elsewhere = "in asyncio use gw.asyncio.open_gateway(), elsewhere gw.Gateway in a plain thread"
+        raise RuntimeError(f"gw.open_gateway() is for a running trio program; {elsewhere}")
     return _open(config, project)
 
 

@@ -1,4 +1,4 @@
-"""The trio thread behind a `Gateway`, and how plain threads cross into it.
+"""The trio thread behind a `Gateway`, and how plain threads cross into it; asyncio crosses by `gw.library.asyncio_portal`.
 
 The first call starts the thread; `close` or the end of the program stops it. Python lets no thread start during its last
 steps (`atexit`), but closing a database takes threads. So a watching thread waits until no other thread is left that could
@@ -43,17 +43,17 @@ def refuse_running_loop() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    advice = "use it in a thread (`await asyncio.to_thread(…)`); its async twin, gw.open_gateway(), is for trio"
-    raise RuntimeError(f"{running}: gw.Gateway() blocks, so {advice}")
+    raise RuntimeError(f"{running}: in asyncio use `async with gw.asyncio.open_gateway() as g` in place of gw.Gateway()")
 
 
 class Portal:
     """One gateway in one trio thread. Any thread may call the methods that are not async, at any time.
 
-    `nursery` is for tasks that outlive a call; it belongs to the trio thread.
+    `nursery` is for tasks that outlive a call; like `gateway`, it belongs to the trio thread.
     """
 
     nursery: trio.Nursery
+    gateway: AsyncGateway
 
     def __init__(self, open_gateway: Callable[[], AbstractAsyncContextManager[AsyncGateway]]) -> None:
         self._open_gateway = open_gateway
@@ -64,6 +64,7 @@ class Portal:
         self._closed = False
         self._process = os.getpid()
         self._calls: set[trio.CancelScope] = set()
+        self._scope: trio.CancelScope | None = None
 
     def run(self, work: Work[T]) -> T:
         """Run `work(gateway)` in the trio thread and block until it returns; Ctrl-C cancels it.
@@ -71,17 +72,37 @@ class Portal:
         Raises what `work` raises, and RuntimeError once closed.
         """
         refuse_running_loop()
-        self._start()
+        self.start()
         scope = trio.CancelScope()
         try:
             return trio.from_thread.run(self._work, work, scope, trio_token=self._token)
         except trio.RunFinishedError:
-            if self._failure is not None:
-                raise RuntimeError("this gateway has ended because of the error that is its cause") from self._failure
-            raise RuntimeError(CLOSED) from None
+            raise self._ended() from self._failure
         except BaseException:
             self.run_soon(scope.cancel)
             raise
+
+    def spawn(self, task: Callable[[AsyncGateway], Awaitable[None]], closed: Callable[[], object]) -> None:
+        """Run `task(gateway)` beside others in the trio thread, without waiting; call `closed` there if the gateway is closing.
+
+        The task must not raise. Raises RuntimeError once closed, and in a process that was forked after the gateway was opened.
+        """
+        self._refuse_fork()
+
+        def start() -> None:
+            if self._stop.is_set():
+                closed()
+            else:
+                self.nursery.start_soon(task, self.gateway)
+
+        try:
+            self._token.run_sync_soon(start)
+        except trio.RunFinishedError:
+            raise self._ended() from self._failure
+
+    def _ended(self) -> RuntimeError:
+        """Return the error of a call after the end of the thread; `_failure` is its cause."""
+        return RuntimeError(CLOSED if self._failure is None else "this gateway has ended because of the error that is its cause")
 
     def close(self) -> None:
         """Stop the thread once everything recorded is in the database. Calls that still wait raise RuntimeError."""
@@ -98,10 +119,26 @@ class Portal:
         with suppress(trio.RunFinishedError):  # the thread has ended, and all work with it
             self._token.run_sync_soon(function)
 
-    def _start(self) -> None:
-        """Start the thread. Raises what opening the gateway raises; then the next call tries again."""
+    def give_up(self) -> None:
+        """Stop a `start` that is in progress in another thread: it raises RuntimeError, unless the gateway is open by then."""
+        self._closed = True
+        if self._scope is not None:
+            self.run_soon(self._give_up)
+
+    def _give_up(self) -> None:
+        if not self._ready.is_set() and self._scope is not None:
+            self._scope.cancel()
+
+    def _refuse_fork(self) -> None:
         if self._process != os.getpid():
             raise RuntimeError("this gateway was made before a fork: make one in this process, with its own db_path")
+
+    def start(self) -> None:
+        """Start the thread and block until the gateway is open.
+
+        Raises what opening the gateway raises; then the next call tries again.
+        """
+        self._refuse_fork()
         with self._lock:
             if self._closed:
                 raise RuntimeError(CLOSED)
@@ -131,21 +168,28 @@ class Portal:
         self._stop = trio.Event()
         self._idle = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
-        with one_error():
+        with trio.CancelScope() as self._scope, one_error():
+            if self._closed:
+                self._scope.cancel()
             async with self._open_gateway() as gateway:
-                try:
-                    async with trio.open_nursery() as nursery:
-                        self._gateway, self.nursery = gateway, nursery
-                        self._ready.set()
-                        await self._stop.wait()
-                        nursery.cancel_scope.cancel()
-                finally:
-                    self._stop.set()
-                    for scope in tuple(self._calls):  # so that no thread waits forever
-                        scope.cancel()
-                    if self._calls:
-                        with trio.move_on_after(LEAVE_S, shield=True):
-                            await self._idle.wait()
+                await self._serve(gateway)
+        if self._scope.cancelled_caught:
+            raise RuntimeError(CLOSED)
+
+    async def _serve(self, gateway: AsyncGateway) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                self.gateway, self.nursery = gateway, nursery
+                self._ready.set()
+                await self._stop.wait()
+                nursery.cancel_scope.cancel()
+        finally:
+            self._stop.set()
+            for scope in tuple(self._calls):  # so that no thread waits forever
+                scope.cancel()
+            if self._calls:
+                with trio.move_on_after(LEAVE_S, shield=True):
+                    await self._idle.wait()
 
     async def _work(self, work: Work[T], scope: trio.CancelScope) -> T:
         if self._stop.is_set():
@@ -153,7 +197,7 @@ class Portal:
         self._calls.add(scope)
         try:
             with scope:
-                result = await work(self._gateway)
+                result = await work(self.gateway)
         finally:
             self._calls.discard(scope)
             if self._stop.is_set() and not self._calls:

@@ -13,7 +13,7 @@ from tests.fakes.hosting import open_plane
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Session and turn ids") : PAGE.index("## A local speech server")]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*_turn_ids.py"))
 CONFIG = """
 providers: {sim: {}}
 models: {llm: [sim/echo]}

@@ -262,7 +262,7 @@ def test_a_gateway_that_was_never_used_closes(settings):
 
 def test_inside_asyncio_it_names_what_to_use(settings, gateway):
     async def inside() -> None:
-        with pytest.raises(RuntimeError, match=r"already running.*asyncio\.to_thread.*gw\.open_gateway\(\)"):
+        with pytest.raises(RuntimeError, match=r"already running.*in asyncio use .*gw\.asyncio\.open_gateway\(\)"):
             gw.Gateway(settings())
         with pytest.raises(RuntimeError, match="already running"):
             gateway.llm("sim/echo")

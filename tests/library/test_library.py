@@ -18,7 +18,7 @@ SAYS = [
     r"Hello\n",
     r"tell me the time \d\.\d\n",
     r"Hello\nfallback flaky/echo\nhello\n",
-    r"\['one', 'two'\]\nrefused: an event loop is already running in this thread\n",
+    r"\['one', 'two'\]\n\['hello'\] success\n",
     r"tts sim/tone 5 \d\S+\ntts mine/parrot 40 0\.002\n",
     r"unknown provider 'nobody'; available: sim, flaky\nupstream_failed flaky\n",
 ]
