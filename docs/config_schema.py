@@ -13,7 +13,7 @@ from typing import Any
 from gw.config import fields, parse
 from gw.config.fields import ByName, Choice, Integer, Named, Number, NumberOrOff, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
-from gw.types.ids import ID_PATTERN, MODALITIES
+from gw.types.ids import ID_PATTERN, LONGEST_NAME, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
 
 Json = dict[str, Any]
@@ -111,6 +111,18 @@ def _models() -> Json:
     return {"type": ["object", "null"], "properties": properties, "additionalProperties": False}
 
 
+def _route_models() -> Json:
+    member = {**_object(parse.ROUTE_MEMBER), "type": "object", "required": ["model"]}
+    member["properties"]["model"] = _MODEL_ID
+    return {"type": "array", "items": {"anyOf": [_MODEL_ID, member]}, "minItems": 1}
+
+
+def _routes() -> Json:
+    route = _object(parse.ROUTE) | {"type": "object", "required": ["models"]}
+    names = {"pattern": rf"^\S{{1,{LONGEST_NAME}}}$"}
+    return {"type": ["object", "null"], "propertyNames": names, "additionalProperties": route}
+
+
 def _prices() -> Json:
     return {"anyOf": [_object(fields.PRICE), {"type": "array", "items": {"$ref": "#/definitions/price"}}]}
 
@@ -124,6 +136,8 @@ _SPECIAL: Mapping[object, Callable[[], Json]] = {
     parse._models: _models,
     parse._auth_keys: _auth_keys,
     fields.prices: _prices,
+    parse._route_models: _route_models,
+    parse._routes: _routes,
 }
 
 

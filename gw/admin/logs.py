@@ -74,6 +74,10 @@ class LoggedAttempt(Schema):
     pricing_source: str
     estimated_usd: float
     wasted_usd: float | None
+    route: str
+    """Route of gw.yaml that chose it for the request, "" without one."""
+    routing: str
+    """Why the route chose it."""
     lost_s: float | None
     """Seconds of speech that a live transcription could not hear again, because they had left the bounded buffer."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
+from gw.config import route_rules
 from gw.config.database_rules import POSTGRES
 from gw.config.load import Document, Path, dotted
 from gw.config.mcp_rules import TOKEN_HINT, open_to_all
@@ -64,11 +65,13 @@ class CrossChecks:
         self._models()
         self._aliases()
         self._chains(("fallbacks",), settings.fallbacks)
+        route_rules.check(document, settings, self._known)
         for stack in settings.stacks.values():
             for modality in MODALITIES:
                 if (model_id := stack.model(modality)) is not None:
                     path = ("stacks", stack.name, modality)
-                    self._reference(path, model_id, self._known[modality], f"{modality} model")
+                    if model_id not in settings.routes.get(modality, {}):
+                        self._reference(path, model_id, self._known[modality], f"{modality} model")
         self._projects()
         section = "rate_limits" if ("rate_limits",) in document.key_positions else "rate_limiting"
         for provider_id in settings.rate_limiting:

@@ -20,7 +20,8 @@ from gw.config.node import Node, Parser, Setting, read, record, suggestion
 from gw.config.settings import Auth, AuthKey, CostTracking, ProviderOptions, RateLimit, Serve, Settings
 from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
-from gw.types.ids import ANY_NAME, MODALITIES, KeyLimits, Modality, split_model_id
+from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, KeyLimits, Modality, split_model_id
+from gw.types.model_routes import ModelRoute, RouteMember
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -133,6 +134,34 @@ def _model(model_id: str, modality: Modality, node: Node) -> Model | None:
     return Model(id=model_id, modality=modality, **{"provider": provider, "name": name} | values)
 
 
+ROUTE_MEMBER = settings_of(RouteMember)
+
+
+def _route_models(node: Node) -> tuple[RouteMember, ...]:
+    members: list[RouteMember] = []
+    for element in node.elements():
+        values = {"model": element.value} if isinstance(element.value, str) else record(element, ROUTE_MEMBER)
+        if "model" in values:
+            members.append(RouteMember(**values))
+        elif isinstance(element.value, dict) and element.value.get("model") is None:
+            element.problem(f"{element.name} needs a model", "{model: <provider>/<model>, weight: 5}")
+    return tuple(members)
+
+
+ROUTE = settings_of(ModelRoute, without=("name",), models=_route_models)
+
+
+def _routes(node: Node) -> dict[str, ModelRoute]:
+    routes: dict[str, ModelRoute] = {}
+    for name, child in node.items():
+        if 0 < len(name) <= LONGEST_NAME and name.isprintable() and not any(c.isspace() for c in name):
+            routes[name] = ModelRoute(name=name, **record(child, ROUTE))
+        else:
+            hint = f"use up to {LONGEST_NAME} printable characters without spaces, as in a model's name"
+            child.problem(f"{name[:80]!r} cannot be the name of a route", hint, key=True)
+    return routes
+
+
 _RATE_LIMITS = Named(Section(RateLimit, settings_of(RateLimit)))
 _PROJECT = settings_of(
     Project,
@@ -152,6 +181,7 @@ SECTIONS = settings_of(
     stacks=Named(Section(Stack, settings_of(Stack, without=("name",))), "name"),
     projects=Named(Section(Project, _PROJECT), "id"),
     fallbacks=CHAINS,
+    routes=Section(dict, fields.by_modality(_routes)),
     voices=fields.ByName(fields.ByName(fields.text)),
     rate_limiting=_RATE_LIMITS,
     cost_tracking=Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`

@@ -31,6 +31,7 @@ from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, OnFullDisk, Project, Provider, Stack
 from gw.types.ids import KeyLimits, Modality
+from gw.types.model_routes import ModelRoute
 from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
 
@@ -233,6 +234,7 @@ class Settings:
     stacks: Mapping[str, Stack] = attrs.field(factory=dict)
     projects: Mapping[str, Project] = attrs.field(factory=dict)
     fallbacks: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
+    routes: Mapping[Modality, Mapping[str, ModelRoute]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
     cost_tracking: CostTracking

@@ -139,7 +139,8 @@ class Contexts:
         self._open[name] = context
         caller = self._session.caller
         if not self._first:
-            caller = msgspec.structs.replace(caller, request_id=self._session.gateway.request_ids.new())
+            new_id = self._session.gateway.request_ids.new()
+            caller = msgspec.structs.replace(caller, request_id=new_id, conversation=caller.request_id)
         self._first = False
         self._nursery.start_soon(self._run, context, messages, caller)
         return context

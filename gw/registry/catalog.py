@@ -12,13 +12,13 @@ from gw.types.entities import Model as Model
 from gw.types.entities import Project, StoredKey
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
-from gw.types.ids import ANY_NAME, MODALITIES, Modality, split_model_id
+from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, Modality, split_model_id
+from gw.types.model_routes import ModelRoute, RouteMember
 from gw.types.provider_types import PROVIDER_TYPES
 
 _UNNAMED = frozenset({"", "default"})
 _SHARED_DIALECTS = frozenset({"openai"})
 _RESELLER = "livekit"  # its inference has models of many vendors, by the names `<vendor>/<model>`
-_LONGEST_NAME = 128  # of a model that is not listed; the names of vendors are shorter
 
 
 @attrs.frozen(kw_only=True)
@@ -28,6 +28,7 @@ class Catalog:
     projects: Mapping[str, Project]
     stacks: Mapping[str, Stack] = attrs.field(factory=dict)
     chains: Mapping[Modality, tuple[str, ...]] = attrs.field(factory=dict)
+    routes: Mapping[Modality, Mapping[str, ModelRoute]] = attrs.field(factory=dict)
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Voice alias → provider id (or type) → that provider's voice."""
     keys: tuple[StoredKey, ...] = ()
@@ -39,6 +40,8 @@ class Catalog:
     """Modality → provider id → the entry `<provider>/*`, which stands for any name of the provider."""
     voices_by_member: Mapping[tuple[str, str], Mapping[str, str]] = attrs.field(init=False, repr=False, eq=False)
     """Provider id (or type) and its voice → the entry of `voices` that has it."""
+    route_members: Mapping[tuple[Modality, str], tuple[tuple[RouteMember, Model], ...]] = attrs.field(init=False, repr=False, eq=False)
+    """Modality and name of a route → its members, each with its model."""
     _by_alias: Mapping[tuple[Modality, str], Model] = attrs.field(init=False, repr=False, eq=False)
     _by_name: Mapping[tuple[Modality, str], tuple[Model, ...]] = attrs.field(init=False, repr=False, eq=False)
 
@@ -75,6 +78,14 @@ class Catalog:
             index[key] = (*index.get(key, ()), model)
         return index
 
+    @route_members.default
+    def _route_index(self) -> Mapping[tuple[Modality, str], tuple[tuple[RouteMember, Model], ...]]:
+        return {
+            (modality, name): tuple([(m, model) for m in route.models if (model := self.find(m.model, modality)) is not None])
+            for modality, routes in self.routes.items()
+            for name, route in routes.items()
+        }
+
     def provider(self, provider_id: str) -> Provider:
         provider = self.providers.get(provider_id)
         if provider is None:
@@ -92,6 +103,22 @@ class Catalog:
         model = self.by_modality[modality].get(model_id)
         return self._by_wildcard(*split_model_id(model_id), modality) if model is None else model
 
+    def _named(self, name: str, modality: Modality) -> Model | None:
+        """Return the first model of a route, or the model of an id."""
+        if members := self.route_members.get((modality, name)):
+            return members[0][1]
+        return self.find(name, modality)
+
+    def route(self, name: str, modality: Modality, project: Project) -> ModelRoute | None:
+        """Return the route that a caller means by its name, or by that of a stack that has it for the modality."""
+        routes = self.routes.get(modality)
+        if not routes:
+            return None
+        if name in routes or self.find(name, modality) is not None:
+            return routes.get(name)
+        stack = self.stacks.get(project.default_stack if name in _UNNAMED else name)
+        return None if stack is None else routes.get(stack.model(modality) or "")
+
     def _by_wildcard(self, provider: str, name: str, modality: Modality) -> Model | None:
         entry = self.wildcards[modality].get(provider)
         if entry is None or not _may_be_a_name(name) or ANY_NAME in name:
@@ -101,16 +128,17 @@ class Catalog:
     def resolve(self, name: str, modality: Modality, project: Project, *, dialect_provider: str = "") -> Model:
         """Return the model that a caller means by `name`.
 
-        Order: model id, listed or of a wildcard; stack name; alias; "" or "default" = the project's stack, else the vendor's
-        documented default where no model of the dialect's vendor is in the chain, else the head of the chain, else the only
-        model, else for a client of LiveKit's inference the documented default of the first provider that has one, else that
-        of the only wildcard's vendor; a bare vendor name = the dialect's own provider (an id or a type), else the one model of
-        that name whose provider is configured, else a model that is not listed, of the dialect's vendor, else, where that vendor
-        is not configured at all, the default model, else a model of the wildcard of the dialect's vendor, or of the only one.
+        Order: route name, which means its first model here; model id, listed or of a wildcard; stack name; alias; "" or
+        "default" = the project's stack, else the vendor's documented default where no model of the dialect's vendor is in the
+        chain, else the head of the chain, else the only model, else for a client of LiveKit's inference the documented default
+        of the first provider that has one, else that of the only wildcard's vendor; a bare vendor name = the dialect's own
+        provider (an id or a type), else the one model of that name whose provider is configured, else a model that is not
+        listed, of the dialect's vendor, else, where that vendor is not configured at all, the default model, else a model of
+        the wildcard of the dialect's vendor, or of the only one.
         Raises UnknownModelError (listing this modality's ids) or UnknownProviderError (an id whose provider is not configured).
         """
         models = self.by_modality[modality]
-        model = self.find(name, modality) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
+        model = self._named(name, modality) or self._in_stack(name, modality) or self._by_alias.get((modality, name))
         if model is None and name not in _UNNAMED:
             model = self._by_vendor_name(name, modality, dialect_provider)
             if model is None and (modality, name) not in self._by_name:
@@ -183,7 +211,7 @@ class Catalog:
 
     def _in_stack(self, name: str, modality: Modality) -> Model | None:
         stack = self.stacks.get(name)
-        return None if stack is None else self.find(stack.model(modality) or "", modality)
+        return None if stack is None else self._named(stack.model(modality) or "", modality)
 
     def _default(self, modality: Modality, project: Project, dialect: str) -> Model | None:
         """Return the model of a request that names none, or one of a vendor that is not configured."""
@@ -250,7 +278,7 @@ class Catalog:
 
 
 def _may_be_a_name(name: str) -> bool:
-    return 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
 
 
 

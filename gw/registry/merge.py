@@ -116,6 +116,7 @@ class _Merging:
             projects=self._projects,
             stacks=dict(self._settings.stacks),
             chains={modality: self._existing(modality, chain) for modality, chain in self._chains.items()},
+            routes=dict(self._settings.routes),
             voices=dict(self._settings.voices),
             keys=tuple(self._keys),
             unlisted_models=self._settings.routing.unlisted_models == "vendor",

@@ -9,6 +9,7 @@ import msgspec
 from gw.errors import ProviderError, StaleConnection, UpstreamCut, UpstreamSlow
 from gw.registry.catalog import Model
 from gw.relay.waste import NO_WASTE, Waste
+from gw.types.model_routes import Routed
 from gw.types.usage import Cost, Usage
 
 _NOTHING = Usage(source="estimated")
@@ -45,6 +46,8 @@ class Attempt(msgspec.Struct, eq=False):
     estimated_nusd: int = 0
     waste: Waste = NO_WASTE
     lost_s: float = 0.0
+    routed: Routed | None = None
+    """Why a route chose it for the request."""
 
     def may_be_charged(self, *, is_last: bool) -> bool:
         """Return whether the vendor may charge for a call that gave no content.

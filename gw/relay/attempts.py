@@ -107,6 +107,7 @@ class RequestContext(ABC, Generic[S, E]):
         spec, planner = self.spec, self.planner
         self.candidates = candidates = planner.plan(spec, caller)
         self.meter = Meter(planner.accounting, caller, spec.modality, candidates.models[0].id, stream=spec.stream)
+        self.meter.routed = candidates.routed
         if spec.modality != "llm":
             planner.voice_projects.add(candidates.project.id)
         if (capture := candidates.project.capture) is not None:

@@ -9,6 +9,7 @@ import msgspec
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.relay.key_limits import BudgetOwner, longer_budgets
 from gw.types.entities import Project
+from gw.types.model_routes import Routed
 
 
 class Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -18,7 +19,9 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     project: Project
     models: tuple[Model, ...]
     voices: Mapping[str, str] = {}
-    """Model id → voice that the caller names for this candidate."""
+    """Model id → voice that the caller, or the route, names for this candidate."""
+    routed: Routed | None = None
+    """Why the first candidate is the first, if a route chose it."""
     limited: Provider | None = None
     """Provider of the only candidate, if it has a limit of calls at once."""
     longer: BudgetOwner | None = None

@@ -35,6 +35,7 @@ from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
+from gw.relay.route_choice import RouteChooser
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
@@ -127,6 +128,7 @@ class CandidatePlanner:
         self.voice_projects: set[str] = set()
         """Projects that have transcribed or spoken something since the start."""
         self._catalog: Catalog | None = None
+        self._routes = RouteChooser()
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
 
     def plan(self, spec: RequestSpec, caller: Caller) -> Candidates:
@@ -139,20 +141,25 @@ class CandidatePlanner:
         candidates = self._cache.get(key)
         if candidates is None:
             project = catalog.project(caller.project)
-            model = catalog.resolve(spec.requested, modality, project, dialect_provider=vendor)
-            models = catalog.candidates(model, project, fallback=caller.fallback)
-            candidates = Candidates(catalog, project, models)
-            if catalog.is_listed(model):
-                self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
+            if (route := catalog.route(spec.requested, modality, project)) is not None:
+                candidates = self._routes.candidates(catalog, project, route, modality, caller)
+            else:
+                model = catalog.resolve(spec.requested, modality, project, dialect_provider=vendor)
+                models = catalog.candidates(model, project, fallback=caller.fallback)
+                candidates = Candidates(catalog, project, models)
+                if catalog.is_listed(model):
+                    self._cache[key] = candidates  # only names of the catalog, so callers cannot fill it
         if caller.candidates and caller.fallback:
-            project, first = candidates.project, candidates.models[0]
+            project, first, routed = candidates.project, candidates.models[0], candidates.routed
             others = [catalog.resolve(n, modality, project, dialect_provider=caller.vendor) for n in caller.candidates]
             named = zip(others, caller.candidate_voices, strict=False)
             voices = {model.id: voice for model, voice in named if voice and model is not first}
-            candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices)
+            if (voice := candidates.voices.get(first.id)) is not None:
+                voices[first.id] = voice
+            candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices, routed=routed)
         if caller.limits is not None:
             models = allowed(candidates.models, caller.limits)
-            candidates = Candidates(catalog, candidates.project, models, candidates.voices)
+            candidates = Candidates(catalog, candidates.project, models, candidates.voices, routed=candidates.routed)
         return candidates
 
     def _vendor(self, name: str, caller: Caller) -> str:

@@ -135,11 +135,7 @@ def allowed(models: tuple[Model, ...], limits: KeyLimits) -> tuple[Model, ...]:
         raise ForbiddenError(what=what)
     if not limits.models:
         return models
-    if not _includes(limits, requested):
+    if not limits.includes(requested.provider, requested.id):
         what = f"this key may not use the model {requested.id!r}; it may use {', '.join(limits.models)}"
         raise ForbiddenError(what=what)
-    return tuple([model for model in models if _includes(limits, model)])
-
-
-def _includes(limits: KeyLimits, model: Model) -> bool:
-    return model.id in limits.models or f"{model.provider}/*" in limits.models
+    return tuple([model for model in models if limits.includes(model.provider, model.id)])

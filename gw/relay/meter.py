@@ -22,6 +22,7 @@ from gw.types.audio import AudioFormat
 from gw.types.captured import CaptureState
 from gw.types.entities import Price
 from gw.types.ids import Caller, Modality
+from gw.types.model_routes import Routed
 from gw.types.stt import AudioSource
 from gw.types.usage import Cost, Intent, RequestRecord, Status, Usage, has_units
 
@@ -124,6 +125,8 @@ class Meter:
         self.last_event_at: float | None = None
         self.ended_at: float | None = None  # when the request was over, if its record is made later
         self.record: RequestRecord | None = None
+        self.routed: Routed | None = None
+        """Why the first candidate is the first, if a route chose it."""
         self.capture: Captured | None = None
         """Keeps the request's words and sound, where its project wants that."""
         self.settle_hedges: Callable[..., None] | None = None
@@ -154,6 +157,8 @@ class Meter:
 
     def begin_attempt(self, model: Model, now: float) -> Attempt:
         attempt = Attempt(model, now)
+        if self.routed is not None and not self.attempts:
+            attempt.routed = self.routed
         self.attempts.append(attempt)
         return attempt
 

@@ -120,6 +120,7 @@ class Metrics:
         self._overhead: dict[str, BucketCounts] = {}
         self._fallbacks: dict[tuple[str, str, str], int] = {}
         self._rate_limited: dict[tuple[str, str], int] = {}
+        self._routed: dict[tuple[str, str], int] = {}
         self._replay_lost_s: dict[str, float] = {}
         self._budget_blocked = 0
 
@@ -146,6 +147,9 @@ class Metrics:
         series.duration.observe_ms(record.total_latency_ms)
         series.ttfb.observe_ms(record.ttfb_ms)
         series.overhead.observe_ms(record.gateway_ms)
+        if record.attempts and (route := record.attempts[0].route):
+            routed = (route, self._name(record.attempts[0].model_id))
+            self._routed[routed] = self._routed.get(routed, 0) + 1
         if BASE_RATE in record.pricing_source:
             series.base_rate += 1
         if record.error_code == BudgetExceededError.code:
@@ -221,6 +225,9 @@ class Metrics:
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
         yield _family("gw_fallbacks", "counter", text, moves)
+        text = "Requests for a route of gw.yaml, by the model that it chose."
+        routed: list[_Sample] = [({"route": route, "model": model}, n) for (route, model), n in self._routed.items()]
+        yield _family("gw_routed", "counter", text, routed)
         text = "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured)."
         limited: list[_Sample] = [({"provider": p, "source": s}, n) for (p, s), n in self._rate_limited.items()]
         yield _family("gw_rate_limited", "counter", text, limited)

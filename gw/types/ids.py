@@ -20,6 +20,10 @@ ANY_NAME = "*"
 """Name of a model entry that stands for any name of its provider: the id is `<provider>/*`."""
 
 
+LONGEST_NAME = 128
+"""Characters of a model's name that is not listed, and of a route's; the names of vendors are shorter."""
+
+
 def split_model_id(model_id: str) -> tuple[str, str]:
     """Split at the first slash: `"groq/a/b"` gives `("groq", "a/b")`, an id without a slash `("", model_id)`."""
     provider, slash, name = model_id.partition("/")
@@ -53,6 +57,10 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     requests_per_minute: Annotated[_Count | None, "default: unlimited"] = None
     max_concurrent: Annotated[_Count | None, "requests and live sessions at once; default: unlimited"] = None
 
+    def includes(self, provider: str, model_id: str) -> bool:
+        """Return whether a key with these limits may use a model."""
+        return not self.models or model_id in self.models or f"{provider}/*" in self.models
+
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The project of a request and the ids it carries, from its credential and headers."""
@@ -64,6 +72,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     turn_id: str | None = None
     request_id: str = ""
+    conversation: str = ""
+    """Id that the sessions of one socket have in common; "" for the first of them, and for a request of its own."""
     link: Link | None = None
     """Connection that the request came on; None for requests from inside."""
     endpoint: str = ""

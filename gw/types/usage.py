@@ -163,6 +163,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     wasted_nusd: int | None = 0
     hedges: bool = False
     """Started beside another attempt that was slow."""
+    route: str = ""
+    """Route that chose it for the request, "" without one."""
+    routing: str = ""
+    """Why the route chose it, in words."""
     lost_s: float | None = None
     """Speech that this vendor did not get although no transcript covers it: it had left the bounded buffer."""
 

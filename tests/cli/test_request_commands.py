@@ -11,6 +11,7 @@ ID = "019421bcaa0013e3a3089836da9404b7"
 ATTEMPT = {
     "model_id": "openai/x", "provider": "openai", "outcome": "too_slow", "started_ms": 1.0, "duration_ms": 4_000.0, "ttfb_ms": None,
     "error_code": "upstream_slow", "upstream_status": None, "detail": "", "ignored_settings": ["seed"], "lost_s": None,
+    "route": "front-desk", "routing": "weight 5 of 100",
 }  # fmt: skip
 RECORD = {
     "id": ID, "timestamp": 1_750_000_000.25, "project": "shop", "modality": "llm", "model_id": "groq/y", "status": "fallback",
@@ -18,7 +19,7 @@ RECORD = {
     "session_id": "call-1", "turn_id": "t1", "input_units": 120, "output_units": 30, "unit": "tokens", "pricing_source": "table:groq",
     "attempts": [
         ATTEMPT,
-        ATTEMPT | {"model_id": "groq/y", "outcome": "ok", "started_ms": 4_001.0, "duration_ms": 499.0, "ttfb_ms": 119.0,
+        ATTEMPT | {"model_id": "groq/y", "outcome": "ok", "started_ms": 4_001.0, "duration_ms": 499.0, "ttfb_ms": 119.0, "route": "",
                    "error_code": None, "ignored_settings": []},
     ],
 }  # fmt: skip
@@ -51,7 +52,7 @@ def test_a_request_with_its_attempts(gw):
     assert "error" not in facts
     assert [line.split("\t") for line in lines[lines.index("") + 1 :]] == [
         ["attempt", "outcome", "start_ms", "ttfb_ms", "total_ms", "detail"],
-        ["openai/x", "too_slow", "1", "", "4000", "upstream_slow; without seed"],
+        ["openai/x", "too_slow", "1", "", "4000", "upstream_slow; without seed; route front-desk: weight 5 of 100"],
         ["groq/y", "ok", "4001", "119", "499", ""],
     ]
 

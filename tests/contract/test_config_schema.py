@@ -48,7 +48,7 @@ def descriptions(shape, path=()):
 def test_it_has_the_settings_of_the_example_and_no_others():
     shown = set(key_names(example_text(), file="example"))
     described = {path for path, _ in descriptions(schema()) if not path.startswith("rate_limits")}
-    of_one_modality = {path for path in described if path.startswith("models.")} - shown
+    of_one_modality = {path for path in described if path.startswith(("models.", "routes."))} - shown
     assert described - shown - of_one_modality == set()
     assert shown - described == set()
     assert {path.split(".", 2)[2] for path in of_one_modality} <= {path.split(".", 2)[2] for path in shown if path.count(".") > 1}
@@ -98,12 +98,12 @@ def comments(example):
     for path, (line, _) in document.key_positions.items():
         comment = re.search(r"\s#\s+(.*)$", document.lines[line - 1])
         if comment is not None and keys_of_line[line] == 1:
-            comments.setdefault(re.sub(r"^models\.\w+", "models", general_name(path)), comment[1].strip(" …"))
+            comments.setdefault(re.sub(r"^(models|routes)\.\w+", r"\1", general_name(path)), comment[1].strip(" …"))
     return comments
 
 
 def test_descriptions_are_the_comments_of_the_example():
-    declared = {re.sub(r"^models\.\w+", "models", path): text for path, text in descriptions(schema()) if text}
+    declared = {re.sub(r"^(models|routes)\.\w+", r"\1", path): text for path, text in descriptions(schema()) if text}
     del declared["rate_limits"]
     of_entries = ("providers.*", "models.*")
     shown = {path: text for path, text in comments(example_text()).items() if path not in of_entries}

@@ -424,6 +424,8 @@ export interface Shapes {
     pricing_source: string;
     estimated_usd: number;
     wasted_usd: number | null;
+    route: string;
+    routing: string;
     lost_s: number | null;
   };
   LoginAnswer: {
