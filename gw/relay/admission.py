@@ -332,9 +332,8 @@ def _admit_in_fleet(ledger: Ledger, project: Project, lease: Lease, estimate_nus
                 _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
         elif spent >= limit:
             raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=spent / NANO)
-        elif ledger.leases is not None and ledger.leases.is_alone:
-            what = f"what is left of the budget of project {project.id!r} is not known: {ledger.leases.why_alone}"
-            raise StoreUnavailable(what=what)
+        elif ledger.leases is not None and (why := ledger.leases.why_unknown(lease, max(1, estimate_nusd))):
+            raise StoreUnavailable(what=f"what is left of the budget of project {project.id!r} is not known: {why}")
         else:
             raise BudgetReserved(
                 what=f"requests in flight have reserved what is left of the daily budget of project {project.id!r}, ${limit / NANO:g} "

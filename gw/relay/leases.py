@@ -22,6 +22,8 @@ from gw.types.bank import Bank, LeaseKind
 WAIT_S = 0.05
 """Longest wait of a request for the bank."""
 ALONE_S = 0.5  # between two attempts to reach the bank
+_LATE_S = 0.02
+"""A wait that ends so much after its time says that this process was busy, and may not have read an answer that was there."""
 _REFRESH_S = 10.0  # after which leases that have not changed are spoken of too, to learn what others have used
 
 _log = structlog.get_logger("gw.relay")
@@ -81,17 +83,29 @@ class Leases:
             self._wake.set()
 
     def wait(self, lease: Lease, need: int) -> Awaitable[None] | None:
-        """Return the wait for room, WAIT_S at most; None if there is room, or none can be had."""
+        """Return the wait for room, WAIT_S of the bank's time at most; None if there is room, or none can be had."""
         if self.alone_since is not None or not lease.must_wait(need, trio.current_time()):
             return None
         return self._wait(lease, need)
 
     async def _wait(self, lease: Lease, need: int) -> None:
-        with trio.move_on_after(WAIT_S):
+        if await self._wait_in_time(lease, need) > _LATE_S:
+            await self._wait_in_time(lease, need)
+
+    async def _wait_in_time(self, lease: Lease, need: int) -> float:
+        """Wait for room, WAIT_S at most; return by how much later than that it ended."""
+        with trio.move_on_after(WAIT_S) as scope:
             while self.alone_since is None and lease.must_wait(need, trio.current_time()):
                 lease.require(need)
                 self._wake.set()
                 await self._answered.wait()
+        return trio.current_time() - scope.deadline
+
+    def why_unknown(self, lease: Lease, need: int) -> str:
+        """Return why it is not known whether the bank has what a request needs that has waited for it; empty: it is known."""
+        if self.is_alone:
+            return self.why_alone
+        return f"no answer within {WAIT_S * 1000:g} ms" if lease.must_wait(need, trio.current_time()) else ""
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Speak to the bank until cancelled. Reports as started after the first exchange, whether it succeeds or not."""

@@ -10,7 +10,7 @@ from gw.errors import BankUnreachable
 from gw.policy.lease_account import LeaseAccounts
 from gw.registry.catalog import Model, Provider
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
-from gw.relay.leases import Leases
+from gw.relay.leases import WAIT_S, Leases
 from gw.relay.limits import ProviderLimits
 
 
@@ -115,6 +115,54 @@ async def test_a_request_that_left_costs_no_exchange(bank, nursery):
     await trio.sleep(0.1)
     assert bank.exchanges == before
     nursery.cancel_scope.cancel()
+
+
+class HeldBank(PolicyBank):
+    """Answers when `release` is set."""
+
+    def __init__(self):
+        super().__init__()
+        self.release = trio.Event()
+        self.release.set()
+
+    async def exchange(self, member, run, number, asks):
+        answer = await super().exchange(member, run, number, asks)
+        await self.release.wait()
+        return answer
+
+
+@pytest.fixture
+async def held(mock_clock, nursery):
+    """Yield a bank that does not answer any more, and the room that a request which waits for it finds in the end."""
+    bank, rooms = HeldBank(), []
+    leases = Leases(bank, "a")
+    await nursery.start(leases.run)
+    lease = leases.lease("budget:1:p", "budget", 1_000)
+    bank.release = trio.Event()
+
+    async def request():
+        await leases.wait(lease, 100)
+        rooms.append(lease.room)
+
+    nursery.start_soon(request)
+    await trio.testing.wait_all_tasks_blocked()
+    yield bank, rooms
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_process_that_was_busy_while_the_answer_came_reads_it_before_it_refuses(held, mock_clock):
+    bank, rooms = held
+    mock_clock.jump(0.3)  # the loop was busy for so long; it meets both at once: the answer, and that the time is over
+    bank.release.set()
+    await trio.testing.wait_all_tasks_blocked()
+    assert rooms == [100]
+
+
+async def test_an_answer_that_does_not_come_is_waited_for_once(held, mock_clock):
+    _, rooms = held
+    mock_clock.jump(WAIT_S)
+    await trio.testing.wait_all_tasks_blocked()
+    assert rooms == [0]
 
 
 class Calls:
