@@ -19,8 +19,8 @@ from gw.fleet.valkey_bank import open_bank
 from gw.telemetry.clock import utc_day
 from gw.types.bank_address import BankAddress
 from tests.fakes.counting_upstream import counting_upstream
-from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses
-from tests.fakes.fork_server import fork_server
+from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses, wait_all_answered, wait_asked, wait_health
+from tests.fakes.fork_server import Forked, fork_server
 from tests.fakes.nightly import times
 from tests.fakes.reset_proxy import ResetProxy
 from tests.fakes.valkey_server import ValkeyServer
@@ -43,20 +43,14 @@ async def budget_in_bank(port: int) -> tuple[int, int]:
         return found.used, found.open
 
 
-def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy) -> None:
-    """Take the server away for a moment, and bring it back."""
-    if kind == "restart":
-        server.kill()
-        time.sleep(0.3)  # real processes: there is no event to wait for
-        server.start()
-    elif kind == "freeze":
-        server.freeze()
-        time.sleep(0.8)
-        server.thaw()
-    else:
-        proxy.cut()
-        time.sleep(0.5)
-        proxy.mend()
+def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy, members: list[Forked]) -> None:
+    """Take the server away, bring it back when all gateways have noticed, and wait until they have it again."""
+    away, back = {"restart": (server.kill, server.start), "freeze": (server.freeze, server.thaw), "reset": (proxy.cut, proxy.mend)}[kind]
+    away()
+    wait_health(members, ["fleet_unreachable"])
+    back()
+    await_bank(proxy.port)
+    wait_health(members, [])
 
 
 def await_bank(port: int) -> None:
@@ -85,15 +79,14 @@ def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path
             clients = [Caller(fleet.members, n % MEMBERS, done) for n in range(MEMBERS * CLIENTS)]
             for client in clients:
                 client.start()
-            time.sleep(3)  # the server has begun to grant
+            wait_all_answered(clients)  # the server has begun to grant
             for event in events:
                 if event == "kill":
                     fleet.kill(chance.randrange(MEMBERS))
                 else:
-                    fail_server(event, server, proxy)
-                    await_bank(proxy.port)
-                time.sleep(chance.uniform(0.1, 0.6))
-            time.sleep(3.5)  # a bank that has lost its memory grants again, and each member has said what it used
+                    fail_server(event, server, proxy, fleet.members)
+                wait_asked(clients, chance.randrange(10, 100))
+            wait_all_answered(clients)  # a bank that has lost its memory grants again
             done.set()
             for client in clients:
                 client.join()

@@ -224,8 +224,7 @@ rate_limiting: {openai: {max_concurrent: 300, requests_per_minute: 60000}}"""
                     nursery.start_soon(call, member)
                 await trio.testing.wait_all_tasks_blocked(0.001)  # so that some come while others wait
     assert len(statuses) == 180
-    assert set(statuses) <= {200, 503}  # 503: a machine that is too busy for an exchange within 50 ms
-    assert statuses.count(200) > 150
+    assert set(statuses) == {200}
 
 
 ACCOUNTS = ("slots:project:default", "slots:provider:openai")

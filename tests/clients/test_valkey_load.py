@@ -20,10 +20,10 @@ CALLERS = 8
 BUDGET_NUSD = 20 * 10**9
 COST_NUSD, ESTIMATE_NUSD = 12_000_000, 22_000_000
 """Of one request: 10 tokens in and 2 out; reserved for it are up to 35 in and 2 out."""
+NOT_ANSWERED = "is not known: no answer within 50 ms"
+"""End of a refusal by a server that is starved on a busy machine, which says nothing about the budget."""
 PER_MINUTE = 600
 WINDOW_S, WINDOWS = times(10, 60), times(1, 5)
-JITTER_S = 0.25
-"""Most by which two calls differ in their time from gateway to vendor, where they are counted."""
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_a_budget_is_used_up_and_not_passed(tmp_path, server):
     with counting_upstream() as vendor, fork_server() as gateways:
         more = "projects: {default: {daily_budget: 20, budget_action: block}}"
         fleet = FleetProcesses(tmp_path, gateways, vendor=vendor.base_url, port=server.port, more=more, price=(400, 4000))
-        callers = [Caller(fleet.members, n % 4, done, until=frozenset({402}), pause_s=0.02) for n in range(CALLERS)]
+        callers = [Caller(fleet.members, n % 4, done, until=frozenset({402})) for n in range(CALLERS)]
         for caller in callers:
             caller.start()
         for caller in callers:
@@ -48,13 +48,18 @@ def test_a_budget_is_used_up_and_not_passed(tmp_path, server):
         records = [cost for status, cost, _ in fleet.records() if status == "success"]
     assert set(records) == {COST_NUSD}
     assert len(records) == vendor.calls
-    refusals = sorted(refusal for caller in callers for refusal in caller.refusals)
+    refusals = sorted(refusal for caller in callers for refusal in caller.refusals if not refusal[2].endswith(NOT_ANSWERED))
     first = refusals[0][0]
-    before = sum(at < first for caller in callers for at, _ in caller.answered) * COST_NUSD
+    before = bisect_left(vendor.times, first) * COST_NUSD  # a call that runs is paid for, too
     spent = vendor.calls * COST_NUSD
     print(f"{vendor.calls} calls; {before / BUDGET_NUSD:.3%} used at the first refusal, {spent / BUDGET_NUSD:.3%} in the end")
     assert before >= 0.99 * BUDGET_NUSD
     assert spent <= BUDGET_NUSD + ESTIMATE_NUSD
+
+
+def let_time_pass(seconds: float) -> None:
+    """Do nothing for so long, while callers call: a rate is a count in a time, and these processes have real clocks."""
+    time.sleep(seconds)
 
 
 def test_a_rate_is_kept_in_every_window(tmp_path, server):
@@ -66,20 +71,16 @@ def test_a_rate_is_kept_in_every_window(tmp_path, server):
         callers = [Caller(fleet.members, n % 4, done) for n in range(CALLERS)]
         for caller in callers:
             caller.start()
-        deadline = time.monotonic() + 30
-        while vendor.calls < PER_MINUTE:  # real time: the bucket is emptied
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        time.sleep(2)
+        vendor.wait_calls(PER_MINUTE + 20)  # the bucket is empty, and for two seconds calls came at the rate
         began = time.monotonic()
-        time.sleep(WINDOW_S * WINDOWS)
+        let_time_pass(WINDOW_S * WINDOWS)
         done.set()
         for caller in callers:
             caller.join()
         fleet.stop()
     starts = [began + n * WINDOW_S for n in range(WINDOWS)]
     counts = [bisect_left(vendor.times, at + WINDOW_S) - bisect_left(vendor.times, at) for at in starts]
-    most = max(bisect_left(vendor.times, at + 60 - JITTER_S) - n for n, at in enumerate(vendor.times))
+    most = max(bisect_left(vendor.times, at + 60) - n for n, at in enumerate(vendor.times))
     by_member = [sum(at > began for c in callers[n::4] for at, _ in c.answered) for n in range(4)]
     print(f"calls in windows of {WINDOW_S} s: {counts}; most in any minute: {most}; by gateway: {by_member}")
     expected = PER_MINUTE * WINDOW_S / 60

@@ -32,6 +32,8 @@ RUNS = times(2, 20)
 KILLS = times(3, 5)
 """Of workers in a run."""
 CLIENTS = 6
+NEXT_ANSWER_S = 1.0
+"""From the death of a worker until each client is answered again: by the other worker, whatever a new one needs to start."""
 TEXT = """
 providers: {{openai: {{api_key: sk-0123456789abcdef, base_url: "{base_url}"}}}}
 models: {{llm: [openai/m]}}
@@ -51,6 +53,8 @@ class Client(threading.Thread):
         self.asked = 0
         self.answered: dict[str, str] = {}
         """Id → model of the answers that came whole."""
+        self.answered_at = 0.0
+        """Monotonic time of the last answer that came whole."""
         self.cut = 0
         self.unexpected: list[object] = []
 
@@ -72,6 +76,7 @@ class Client(threading.Thread):
             if response.status != 200 or (stream and not answer.endswith(b"data: [DONE]\n\n")):
                 self.unexpected.append((response.status, answer))
             self.answered[response.headers["x-request-id"]] = model
+            self.answered_at = time.monotonic()
         connection.close()
 
 
@@ -107,9 +112,21 @@ def wait_answers(clients: list[Client], more: int) -> None:
         threading.Event().wait(0.005)
 
 
+def answered_again(clients: list[Client], since: float) -> float:
+    """Wait until each client has an answer that came whole after a moment; return the seconds that the last of them needed."""
+    took_s = 0.0
+    for client in clients:
+        while client.answered_at <= since:
+            assert time.monotonic() < since + 30
+            threading.Event().wait(0.002)
+        took_s = max(took_s, client.answered_at - since)
+    return took_s
+
+
 def test_nothing_is_lost_and_nothing_is_counted_twice(tmp_path: Path):
     answered: dict[str, str] = {}
     asked = cut = 0
+    longest_s = 0.0
     chance = random.Random(7)
     with counting_upstream() as upstream, fork_server() as gateways:
         text = TEXT.format(base_url=upstream.base_url, folder=tmp_path)
@@ -125,7 +142,9 @@ def test_nothing_is_lost_and_nothing_is_counted_twice(tmp_path: Path):
             for _ in range(KILLS):
                 wait_answers(clients, 30)
                 victim = chance.choice(wait_serving(gateway))
+                killed = time.monotonic()
                 os.kill(victim, signal.SIGKILL)
+                longest_s = max(longest_s, answered_again(clients, killed))
                 wait_serving(gateway, without=victim)
             wait_answers(clients, 30)
             orphans = children(gateway.pid, "worker_start")
@@ -148,6 +167,8 @@ def test_nothing_is_lost_and_nothing_is_counted_twice(tmp_path: Path):
     called = Counter(attempt["model_id"].removeprefix("openai/") for *_, a in recorded for attempt in json.loads(a))
     interrupted = sum(code == "interrupted" for _, code in by_id.values())
     print(f"{RUNS * KILLS} workers and {RUNS} keepers killed: {len(answered)} of {asked} answered, {cut} cut, {interrupted} interrupted")
+    print(f"answered again after {longest_s * 1000:.0f} ms at most")
+    assert longest_s <= NEXT_ANSWER_S
     assert len(by_id) == len(recorded), "a record stands twice"
     assert [id_ for id_ in answered if by_id.get(id_) != ("success", None)] == []
     assert set(answered.values()) <= set(called)

@@ -33,7 +33,7 @@ class CountingUpstream:
         """When each call came, in monotonic seconds."""
         self.base_url = ""
         self._numbers_calls = numbers_calls
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
 
     def count(self, model: str) -> int:
         """Count a call; return its input tokens."""
@@ -41,7 +41,13 @@ class CountingUpstream:
             self.calls += 1
             self.models[model] += 1
             self.times.append(time.monotonic())
+            self._lock.notify_all()
             return self.calls if self._numbers_calls else 10
+
+    def wait_calls(self, count: int, within_s: float = 30.0) -> None:
+        """Wait until there were so many calls."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self.calls >= count, within_s), f"{self.calls} calls within {within_s:g} s"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -67,20 +68,56 @@ class FleetProcesses:
         return found
 
 
+def wait_asked(callers: list[Caller], more: int, within_s: float = 30.0) -> None:
+    """Wait until the callers have had so many more answers and refusals: a pace that follows the machine's."""
+    target = sum(caller.asked for caller in callers) + more
+    _wait_until(lambda: sum(caller.asked for caller in callers) >= target, within_s)
+
+
+def wait_all_answered(callers: list[Caller], within_s: float = 30.0) -> None:
+    """Wait until each of the callers has had one more answer, and not a refusal."""
+    before = [len(caller.answered) for caller in callers]
+    _wait_until(lambda: all(len(caller.answered) > n for caller, n in zip(callers, before, strict=True)), within_s)
+
+
+def wait_health(members: list[Forked], problems: list[str], within_s: float = 30.0) -> None:
+    """Wait until all members say that they have these problems."""
+    _wait_until(lambda: all(_problems(member) == problems for member in members), within_s)
+
+
+def _problems(member: Forked) -> list[str]:
+    connection = http.client.HTTPConnection(urlsplit(member.url).netloc, timeout=20)
+    try:
+        connection.request("GET", "/health")
+        return list(json.loads(connection.getresponse().read())["problems"])
+    finally:
+        connection.close()
+
+
+def _wait_until(condition: Callable[[], bool], within_s: float) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+
+
 class Caller(threading.Thread):
     """Sends one request after the other to a member, which may be away, until `done`; notes the answers."""
 
-    def __init__(
-        self, members: list[Forked], n: int, done: threading.Event, *, until: frozenset[int] = frozenset(), pause_s: float = 0.0
-    ) -> None:
-        """`n`: of the member; `until`: statuses after which it stops by itself, once it was answered; `pause_s`: after each answer."""
+    def __init__(self, members: list[Forked], n: int, done: threading.Event, *, until: frozenset[int] = frozenset()) -> None:
+        """`n`: of the member; `until`: statuses after which it stops by itself, once it was answered."""
         super().__init__()
-        self._members, self._n, self._done, self._until, self._pause_s = members, n, done, until, pause_s
+        self._members, self._n, self._done, self._until = members, n, done, until
         self.answered: list[tuple[float, int]] = []
         """Monotonic time and input tokens of each answer."""
         self.statuses: Counter[int] = Counter()
         self.refusals: list[tuple[float, int, str]] = []
         """Monotonic time, status and message of each refusal after the first answer."""
+
+    @property
+    def asked(self) -> int:
+        """Return how many requests were answered or refused."""
+        return self.statuses.total()
 
     def run(self) -> None:
         connection: http.client.HTTPConnection | None = None
@@ -99,7 +136,6 @@ class Caller(threading.Thread):
             self.statuses[response.status] += 1
             if response.status == 200:
                 self.answered.append((time.monotonic(), answer["usage"]["prompt_tokens"]))
-                self._done.wait(self._pause_s)
                 continue
             if self.answered:
                 self.refusals.append((time.monotonic(), response.status, answer["error"]["message"]))

@@ -52,6 +52,15 @@ class ValkeyServer:
             self._process.wait()
             self._process = None
 
+    def command(self, *words: str) -> str:
+        """Return the answer to a command that is answered with one text, such as `ZSCORE`."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+            connection.sendall(b" ".join(word.encode() for word in words) + b"\r\n")
+            with connection.makefile("rb") as answer:
+                head = answer.readline()
+                assert head.startswith(b"$"), head
+                return answer.read(int(head[1:])).decode()
+
     def freeze(self) -> None:
         """Stop it as a hanging machine would: connections stay open, and nothing answers."""
         assert self._process is not None

@@ -228,3 +228,12 @@ def test_no_budget_is_overspent_whatever_is_lost(seed, members, lost):
     used = sum(lease.used for lease in leases)
     assert sum(lease.room for lease in leases) <= 0.02 * LIMIT
     assert bank.exchange("end", "1", 1, [ask()], now).grants[0].free == pytest.approx(LIMIT - used, abs=0.02 * LIMIT)
+
+
+def test_a_rate_that_is_used_up_grants_the_calls_of_the_next_second_in_turn():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("a", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)], 0.0)
+    bank.exchange("a", "1", 2, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)], 0.0)
+    answers = [bank.exchange(name, "1", 1, [Ask("r", "rate", 600, 0, 0, 20, 1, 1)], 0.01).grants[0] for name in "bcde"]
+    assert [grant.granted for grant in answers] == [5, 4, 3, 0]  # ten calls are coming, divided by two, three and four members
+    assert [grant.wait_s for grant in answers] == pytest.approx([0.09, 0.59, 0.99, 0.29])  # until the first call, or a question
