@@ -23,6 +23,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
 
@@ -56,6 +57,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     ),
     "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
     "soniox": VendorSetup(make=FakeSoniox, live="stt-rt-v5"),
+    "rime": VendorSetup(make=FakeRime, tts="coda"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),

@@ -18,6 +18,7 @@ from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
 
 TEXT = "One, two, three, four and five, and six, seven, eight and nine. "
@@ -52,6 +53,7 @@ SPEAKERS = (
     Behind("deepgram", FakeDeepgram, "aura-2-thalia-en"),
     Behind("kokoro", lambda: _openai("/v1"), "kokoro"),
     Behind("piper", lambda: FakePiper(piece_s=0.1), "piper"),
+    Behind("rime", FakeRime, "coda"),
 )
 LISTENERS = (
     Behind("openai", lambda: FakeOpenAI(prefix="/v1"), "gpt-realtime-whisper"),

@@ -35,6 +35,7 @@ from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
 from tests.fakes.vendors.piper import FakePiper
+from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.scripted import ScriptedVendor
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
@@ -111,6 +112,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
     "soniox": _CASES,
+    "rime": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -256,6 +258,14 @@ class VoiceVendor(ScriptedHttpVendor):
 
 
 @attrs.define
+class SentenceVendor(VoiceVendor):
+    """A vendor whose live speech is made of complete texts, and says them in the tone voice."""
+
+    def __attrs_post_init__(self) -> None:
+        self.fake = self.make(api_key=KEY, piece_s=0.01)
+
+
+@attrs.define
 class PresetVendor(OpenAIVendor):
     """A vendor that is a file, with its own conventions."""
 
@@ -382,6 +392,7 @@ VENDORS: Mapping[str, Entrant] = {
         hosts=("stt-rt.soniox.com",),
         streams_transcripts=False,
     ),
+    "rime": Entrant(vendor=partial(SentenceVendor, FakeRime), models={"tts": "coda", "stt": "", "llm": ""}),
     "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "piper": Entrant(
