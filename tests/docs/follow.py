@@ -102,10 +102,15 @@ def load(block: Block) -> None:
 def check_configuration(text: str, value: dict[str, object]) -> None:
     """Parse gw.yaml, completed by what the part on the page leaves out: providers with a key, and models of the built-in engine."""
     rest: dict[str, object] = {}
+    named = (set(re.findall(r"\b([a-z]+)/[\w.*-]", text)) & set(PROVIDER_TYPES)) | {"sim"}
     if "models" not in value:
-        rest["models"] = {"stt": ["sim/tone"], "llm": ["sim/echo"], "tts": ["sim/tone"]}
+        ours = {"stt": "sim/tone", "llm": "sim/echo", "tts": "sim/tone"}
+        any_of = [name for name in sorted(named) if name != "sim"]
+        rest["models"] = {
+            modality: [model, *(f"{name}/*" for name in any_of if modality in PROVIDER_TYPES[name].modalities)]
+            for modality, model in ours.items()
+        }  # fmt: skip
     if "providers" not in value:
-        named = (set(re.findall(r"\b([a-z]+)/[\w.*-]", text)) & set(PROVIDER_TYPES)) | {"sim"}
         rest["providers"] = {name: {} if name == "sim" else {"api_key": "k" * 40} for name in sorted(named)}
     whole = text + ("\n" + yaml.safe_dump(rest) if rest else "")
     env = {name: PLACES.get(name, f"{SECRET}-{name}") for name in re.findall(r"\$\{(\w+)\}", whole)} | {"GW_SECRET": SECRET}
