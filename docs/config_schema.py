@@ -10,9 +10,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gw.config import fields, parse
+from gw.config import alert_settings, fields, parse
 from gw.config.fields import ByName, Choice, Integer, Named, Number, NumberOrOff, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
+from gw.types.alerts import ALERT_RULES
 from gw.types.ids import ID_PATTERN, LONGEST_NAME, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
 
@@ -39,6 +40,10 @@ _LEAVES: Mapping[object, Json] = {
     fields.http_url: _or_reference({"type": "string", "pattern": "^https?://"}),
     fields.upstream_url: _or_reference({"type": "string", "pattern": "^(https?|tcp)://"}),
     fields.file_path: {"type": "string", "minLength": 1},
+    alert_settings.signing_secret: _or_reference({"type": "string", "pattern": "^whsec_"}),
+    alert_settings.rule_names: {"type": "array", "items": {"enum": list(ALERT_RULES)}},
+    alert_settings.quiet_times: {"type": "array", "items": _TEXT},
+    alert_settings.time_zone: _TEXT,
     parse._modalities: {"type": "array", "items": {"enum": list(MODALITIES)}},
     parse._budget: _or_reference({"type": "number", "minimum": 0, "maximum": Number().high}),
 }

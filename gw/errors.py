@@ -308,6 +308,12 @@ class StoreUnavailable(StoreError):
     """The database or its journal cannot be used."""
 
 
+class AlertsLedElsewhere(StoreError):
+    """Another gateway with the same database sends the alerts."""
+
+    what: str = "another gateway sends the alerts now"
+
+
 class BankUnreachable(GwError, status=503, code="fleet_unreachable"):
     """The server that counts for all gateways of a fleet cannot be reached."""
 

@@ -14,6 +14,7 @@ import trio
 
 from gw import __version__
 from gw.admin.registrar import Registrar
+from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
 from gw.config.fleet_rules import check_fleet, fleet_error
 from gw.config.settings import Settings
@@ -130,6 +131,7 @@ class Gateway:
         Returns the names of changed settings that need a restart; they keep their old values. Raises ConfigError.
         """
         check_capture(settings)
+        check_alerts(settings)
         unchanged = _needing_restart(self.settings, settings)
         serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
         kept = {name: getattr(self.settings, name) for name in _BOUND_SECTIONS}

@@ -7,6 +7,7 @@ open_gateway
   ├ signs of life        when systemd watches
   ├ MCP server           when `mcp.enabled`, on its own port
   ├ data plane keepalive
+  ├ alerts               watches over the gateway while a receiver is configured
   ├ sample history       demo mode only: ends when it is loaded
   └ listener.serve       every connection
 """
@@ -28,6 +29,7 @@ import structlog
 import trio
 
 from gw.admin.demo_history import sample_records
+from gw.alerts import monitor as alert_monitor
 from gw.config.secret_values import secrets_of
 from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
@@ -106,6 +108,7 @@ async def _main(
             else:
                 urls = await nursery.start(keeper.serve, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
+            nursery.start_soon(alert_monitor.run, gateway)
             if settings.mcp.enabled:
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
                 mcp = await trio.to_thread.run_sync(import_module, "gw.mcp.run")

@@ -21,6 +21,7 @@ from gw.admin.demo_history import DAYS, PROJECT
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
+from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
 from gw.config.mcp_rules import check_mcp
 from gw.config.parse import demo_settings
@@ -142,6 +143,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None, workers: in
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
     check_capture(settings)
     check_mcp(settings, address.host)
+    check_alerts(settings)
     if is_loopback(address.host) or settings.auth.on:
         return attrs.evolve(settings, serve=address)
     open_bind = f"open to everyone who can reach {address.host}: no key is required (auth.allow_open)"

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from gw.config import route_rules
+from gw.config.alert_rules import faults
 from gw.config.database_rules import POSTGRES
 from gw.config.load import Document, Path, dotted
 from gw.config.mcp_rules import TOKEN_HINT, open_to_all
@@ -83,6 +84,7 @@ class CrossChecks:
         self._serve()
         self._fleet()
         self._database()
+        self._alerts()
 
     def _reference(self, path: Path, name: str, known: Collection[str], kind: str) -> None:
         if name not in known:
@@ -217,6 +219,14 @@ class CrossChecks:
         if not database.startswith(POSTGRES):
             what = f"cost_tracking.database must begin with {POSTGRES[0]}"
             self._document.problem(("cost_tracking", "database"), what, "a file of SQLite is cost_tracking.db_path")
+
+    def _alerts(self) -> None:
+        reported = {problem.where for problem in self._document.problems}  # an invalid value is not missing as well
+        for name, receiver in self._settings.alerts.receivers.items():
+            for setting, what, hint in faults(receiver):
+                place: Path = ("alerts", "receivers", name, setting)
+                if dotted(place) not in reported:
+                    self._document.problem(place, f"{dotted(place)} {what}", hint)
 
     def _cors(self) -> None:
         for index, origin in enumerate(self._settings.serve.cors_origins):

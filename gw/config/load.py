@@ -34,13 +34,15 @@ _SHORTEST_HIDDEN, _LONGEST_SHOWN = 6, 60
 def secret_value(path: Sequence[str | int], text: str) -> bool:
     """Return whether the scalar `text` at `path` must be hidden.
 
-    It is hidden when its path says so (keys, tokens, everything of `auth` and `providers` that is not known to be
-    harmless), or when it is an address with a password. A reference such as `${OPENAI_API_KEY}` is a name, not a value.
+    It is hidden when its path says so (keys, tokens, addresses of receivers, everything of `auth` and `providers` that is not
+    known to be harmless), or when it is an address with a password. A reference such as `${OPENAI_API_KEY}` is a name, not a value.
     """
     if not text or _REFERENCE.fullmatch(text):
         return False
     if _SECRET_NAMES.intersection(part for part in path if isinstance(part, str)) or _PASSWORD.search(text):
         return True
+    if path[:1] == ("alerts",):
+        return path[-1] == "url"
     if path[:1] == ("projects",):
         return path[2:3] == ("providers",)
     return bool(path) and path[0] in {"providers", "auth"} and path[-1] not in _HARMLESS

@@ -12,7 +12,9 @@ def secrets_of(settings: Settings) -> list[Secret]:
     provider_keys = [p.api_key for p in settings.providers.values()]
     project_keys = [key for p in settings.projects.values() for key in p.provider_keys.values()]
     fleet = [settings.fleet.valkey, settings.cost_tracking.database, *_password(settings)]
-    return [settings.auth.admin_token, settings.mcp_token, *fleet, *(k.key for k in settings.auth.keys), *provider_keys, *project_keys]
+    alerts = [value for receiver in settings.alerts.receivers.values() for value in (receiver.url, receiver.secret)]
+    callers = [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys)]
+    return [*callers, *fleet, *alerts, *provider_keys, *project_keys]
 
 
 def _password(settings: Settings) -> list[Secret]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import attrs
 from msgspec import Meta
 
+from gw.config.alert_settings import AlertSettings
 from gw.config.fields import (
     ByName,
     Choice,
@@ -245,6 +246,7 @@ class Settings:
     mcp: Mcp = Mcp()
     fleet: FleetSettings = FleetSettings()
     latency: Latency = Latency()
+    alerts: AlertSettings = attrs.field(factory=AlertSettings)
     secret: Secret = Secret("")
     """`GW_SECRET`: encrypts stored API keys; empty = the file `.secret` in `secret_folder`."""
     previous_secret: Secret = Secret("")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import apsw
 import msgspec
 
+from gw.store import alert_rows
+from gw.store.alert_rows import AlertChange
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import content, struct_of
 from gw.types.entities import AuditEntry, Name, Stored, name_of
@@ -56,7 +58,7 @@ class StoredCallback(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Entities to write and to remove, meta values to set, audit entries to add, and transcripts and callbacks to keep."""
+    """Entities to write and to remove, meta values to set, audit entries to add, transcripts and callbacks to keep, and alerts."""
 
     put: tuple[Stored, ...] = ()
     remove: tuple[Name, ...] = ()
@@ -68,6 +70,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     callbacks: tuple[StoredCallback, ...] = ()
     callbacks_done: tuple[str, ...] = ()
     """Ids of those to remove."""
+    alerts: AlertChange | None = None
 
 
 def apply(db: apsw.Connection, change: Change) -> None:
@@ -92,6 +95,8 @@ def write(db: SqlConnection, change: Change) -> None:
         db.executemany(_PUT_TRANSCRIPT, [msgspec.structs.astuple(one) for one in change.transcripts])
     db.executemany(_PUT_CALLBACK, [msgspec.structs.astuple(one) for one in change.callbacks])
     db.executemany("delete from callbacks where id = ?", [(id_,) for id_ in change.callbacks_done])
+    if change.alerts is not None:
+        alert_rows.write(db, change.alerts)
     db.executemany(_AUDIT, [_audit_row(entry) for entry in change.audit])
 
 

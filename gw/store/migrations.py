@@ -354,10 +354,21 @@ def _owner_spend(db: apsw.Connection) -> None:
         from requests where key_id is not null group by 2, 3 having sum(coalesce(cost_nusd, 0) + estimated_nusd) <> 0""")
 
 
+def _alerts(db: apsw.Connection) -> None:
+    """Add incidents, the messages about them that no receiver has accepted yet, and muted rules."""
+    message = "created_at real not null, tries integer not null, last_error text not null, body text not null"
+    for table in (
+        "alert_incidents (id text primary key, closed_at real not null, body text not null)",
+        f"alert_outbox (id text not null, receiver text not null, {message}, primary key (id, receiver))",
+        "alert_mutes (rule text primary key, until real not null)",
+    ):
+        db.execute(f"create table {table} strict, without rowid")
+
+
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
-    _first_audio, _first_audio_sums, _owner_spend,
+    _first_audio, _first_audio_sums, _owner_spend, _alerts,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -369,6 +369,10 @@ def hedges(db: SqlConnection, day: int) -> dict[str, HedgeSpend]:
     return {project: HedgeSpend(*sums) for project, *sums in db.execute(_HEDGES, (*span, *span))}
 
 
+def attempts_of(attempts: str) -> tuple[AttemptRecord, ...]:
+    return _attempts.decode(attempts)
+
+
 def parts_of(attempts: str) -> list[AttemptRecord]:
     """Return the attempts of a stored record that have a part of its cost (`RequestRecord.parts`)."""
     return [attempt for attempt in _attempts.decode(attempts) if attempt.pricing_source]

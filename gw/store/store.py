@@ -15,7 +15,7 @@ import structlog
 import trio
 
 from gw.errors import StoreUnavailable, one_error
-from gw.store import entity_rows, lock, rollups, worker_journals
+from gw.store import alert_rows, entity_rows, lock, rollups, worker_journals
 from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
@@ -73,6 +73,10 @@ class Reader(RecordReader):
     async def callbacks(self) -> Sequence[entity_rows.StoredCallback]:
         """Return the callbacks that were neither accepted nor given up."""
         return await self._readers.read(entity_rows.callbacks)
+
+    async def alerts(self, now: float, *, since: float, limit: int) -> alert_rows.AlertState:
+        """Return the open incidents and those that ended after `since`, unsent messages and muted rules."""
+        return await self._readers.read(alert_rows.read, now, since=since, limit=limit)
 
     async def audit_log(
         self, limit: int = 50, *, entity_type: str | None = None, entity_id: str | None = None,
@@ -210,6 +214,14 @@ class Store(Reader):
 
     async def follow_changes(self, changed: Callable[[], Awaitable[None]]) -> None:
         """Call `changed`, which reads the entities again, after each change by another gateway. Returns if there are no others."""
+
+    @asynccontextmanager
+    async def leading_alerts(self) -> AsyncIterator[Callable[[entity_rows.Change], Awaitable[None]]]:
+        """Wait until no other gateway with this database sends alerts; yield what writes changes as long as that is so.
+
+        Changes raise StoreError; AlertsLedElsewhere means that another gateway sends them now.
+        """
+        yield self.change
 
     @property
     def changes_lost(self) -> bool:

@@ -29,6 +29,7 @@ def problems(text, **env):
 def test_the_example_is_valid_and_has_its_effect():
     env = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", example_text())}
     env["GW_VALKEY_URL"] = "valkey://:of-no-use@localhost"
+    env["GW_ALERT_SECRET"] = "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="
     settings = parse(example_text(), file="conf/gw.yaml", env=env, data_dir=DATA)
     assert [warning for warning in settings.warnings if "in a fleet" not in warning] == []  # the example has all settings
     assert settings.providers["openai-eu"].type == "openai"

@@ -25,7 +25,7 @@ def db(tmp_path):
     connection = open_writer(tmp_path / "gw.db")
     for name in ("requests", "rollup_hour", "rollup_day"):
         connection.execute(f"alter table {name} drop column refused")
-    for name in ("first_audio_hour", "first_audio_day", "owner_spend"):
+    for name in ("first_audio_hour", "first_audio_day", "owner_spend", "alert_incidents", "alert_outbox", "alert_mutes"):
         connection.execute(f"drop table {name}")
     connection.pragma("user_version", VERSION - 1)
     yield connection

@@ -43,6 +43,9 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "audit": ("seq", "timestamp", "entity_type", "entity_id", "action", "changes", "source", "actor"),
     "transcripts": ("id", "project", "expires_at", "body"),
     "callbacks": ("id", "expires_at", "body"),
+    "alert_incidents": ("id", "closed_at", "body"),
+    "alert_outbox": ("id", "receiver", "created_at", "tries", "last_error", "body"),
+    "alert_mutes": ("rule", "until"),
     "meta": ("name", "value"),
 }
 """Table → columns that are copied."""

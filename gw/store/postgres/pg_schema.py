@@ -16,7 +16,7 @@ from gw.errors import DatabaseUnusable
 from gw.store.postgres.pg_connection import SCHEMA, PgConnection, connect, named, translated
 from gw.types.secret import Secret
 
-LOCK_MIGRATION, LOCK_CHANGE, LOCK_PARTITION, LOCK_SLOT, LOCK_COMPACTION, LOCK_TURN = range(1, 7)
+LOCK_MIGRATION, LOCK_CHANGE, LOCK_PARTITION, LOCK_SLOT, LOCK_COMPACTION, LOCK_TURN, LOCK_ALERTS = range(1, 8)
 """Second halves of the keys of advisory locks; for slots and turns, which have numbers, they are added to the first half."""
 LOCKS = 0x67770000  # first half: no other program's, as far as that can be
 
@@ -155,7 +155,22 @@ def _owner_spend(db: PgConnection) -> None:
     _run(db, _OWNER_SPEND)
 
 
-MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend)
+_ALERTS = f"""
+create table alert_incidents (id {_TEXT} primary key, closed_at double precision not null, body {_TEXT} not null);
+create table alert_outbox (
+    id {_TEXT} not null, receiver {_TEXT} not null, created_at double precision not null, tries bigint not null,
+    last_error {_TEXT} not null, body {_TEXT} not null, primary key (id, receiver)
+);
+create table alert_mutes (rule {_TEXT} primary key, until double precision not null);
+create table alert_sightings (instance {_TEXT} primary key, seen_at double precision not null, body {_TEXT} not null)"""
+
+
+def _alerts(db: PgConnection) -> None:
+    """Add incidents, unsent messages and muted rules, and what each gateway sees, for the one that sends."""
+    _run(db, _ALERTS)
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend, _alerts)
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

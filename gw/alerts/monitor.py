@@ -1,0 +1,126 @@
+"""The task of alerts: takes a snapshot every `check_s`, moves the incidents on, and puts messages into the outbox.
+
+    waiting ──this gateway may send (gw.store.store.Store.leading_alerts)──▶ leading ──another one sends──▶ waiting
+                                                                          snapshot → conditions → incidents → outbox
+
+Incidents and unsent messages are in the database, in one transaction for each step. So a gateway that is killed goes on where it was:
+what was stored is not raised again, and what was not sent is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import structlog
+import trio
+
+from gw.alerts import conditions
+from gw.alerts.conditions import FROM_RECORDS, sightings
+from gw.alerts.facts import FactReader
+from gw.alerts.outbox import Outbox
+from gw.alerts.receivers import Sender
+from gw.config.alert_settings import AlertSettings
+from gw.errors import AlertsLedElsewhere, StoreError, one_error
+from gw.gateway import Gateway, member_name
+from gw.policy.alert_incidents import RETURN_S, AlertPolicy, advance
+from gw.policy.quiet_times import is_quiet
+from gw.store.alert_rows import KEPT_S, AlertChange, AlertState
+from gw.store.entity_rows import Change
+from gw.types.alerts import AlertMessage, Incident, IncidentKey, Severity
+
+_RETRY_S = 5.0
+_WARNINGS_S = 86_400.0  # between reminders of a warning, at least
+_MOST_KNOWN = 10_000
+_log = structlog.get_logger()
+
+
+async def run(gateway: Gateway) -> None:
+    """Watch over a gateway until cancelled. Does nothing while no receiver is configured."""
+    while True:
+        if not gateway.settings.alerts.receivers:
+            await trio.sleep(gateway.settings.alerts.check_s)
+            continue
+        try:
+            with one_error():
+                async with gateway.store.leading_alerts() as write:
+                    await _lead(gateway, write)
+        except AlertsLedElsewhere:
+            _log.info("alerts_led_elsewhere")
+        except StoreError as error:
+            _log.warning("alerts_not_evaluated", why=error.message)
+            await trio.sleep(_RETRY_S)
+
+
+async def _lead(gateway: Gateway, write: Callable[[Change], Awaitable[None]]) -> None:
+    """Evaluate and send until no receiver is configured any more. Raises AlertsLedElsewhere, StoreError."""
+
+    async def store(change: AlertChange) -> None:
+        await write(Change(alerts=change))
+
+    now = gateway.clock.now()
+    state = await gateway.store.alerts(now, since=now - RETURN_S, limit=_MOST_KNOWN)
+    async with trio.open_nursery() as nursery:
+        outbox = Outbox(nursery, Sender(gateway.pool.connect), gateway.clock, store)
+        outbox.follow(gateway.settings.alerts.receivers)
+        outbox.load(state.pending)
+        watch = Watch(gateway, outbox, state)
+        while (settings := gateway.settings.alerts).receivers:
+            await watch.step(settings)
+            await trio.sleep(settings.check_s)
+        outbox.follow({})
+        await outbox.store(AlertChange())
+        nursery.cancel_scope.cancel()
+
+
+class Watch:
+    """The incidents of a gateway, and their next step."""
+
+    def __init__(self, gateway: Gateway, outbox: Outbox, state: AlertState) -> None:
+        self._gateway = gateway
+        self._outbox = outbox
+        self._facts = FactReader(gateway)
+        self._known: dict[IncidentKey, Incident] = {}
+        for incident in reversed(state.incidents):  # the newest one of a key counts
+            self._known[incident.key] = incident
+        self._muted: Collection[str] = [mute.rule for mute in state.mutes]
+
+    async def step(self, settings: AlertSettings) -> None:
+        """Take a snapshot, and store and send what follows from it. Raises AlertsLedElsewhere."""
+        gateway, outbox = self._gateway, self._outbox
+        outbox.follow(settings.receivers)
+        snapshot = await self._facts.snapshot()
+        if snapshot.records is not None:
+            self._muted = snapshot.records.muted
+        open_keys = [key for key, incident in self._known.items() if incident.is_open]
+        advanced = advance(
+            self._known, sightings(snapshot, settings, open_keys), snapshot.now, self._policy(settings, snapshot),
+            unknown=FROM_RECORDS if snapshot.records is None else (), new_id=gateway.request_ids.new,
+        )  # fmt: skip
+        self._known = dict(advanced.known)
+        for notice in advanced.notices:
+            incident = notice.incident
+            _log.warning("alert", kind=notice.kind, rule=incident.rule, subject=incident.subject, text=incident.text)
+        message = AlertMessage(
+            id=f"msg_{gateway.request_ids.new()}", created_at=snapshot.now, gateway=member_name(gateway.settings), notices=advanced.notices
+        )
+        pending = outbox.pending_of(message) if advanced.notices else ()
+        change = AlertChange(
+            incidents=advanced.changed, forgotten=advanced.forgotten, pending=pending,
+            closed_before=snapshot.now - KEPT_S if advanced.changed else 0.0,
+        )  # fmt: skip
+        if change != AlertChange():
+            await outbox.store(change)
+        outbox.add(pending)
+
+    def _policy(self, settings: AlertSettings, snapshot: conditions.AlertFacts) -> AlertPolicy:
+        critical_s = settings.remind_h * 3_600
+        local = datetime.fromtimestamp(snapshot.now, ZoneInfo(settings.time_zone))
+        waiting: tuple[Severity, ...] = ()
+        if is_quiet(settings.quiet, local.weekday(), local.hour * 60 + local.minute):
+            waiting = ("warning", "critical") if settings.quiet_critical else ("warning",)
+        return AlertPolicy(
+            clear_s=settings.recovered_after_s, remind_s={"critical": critical_s, "warning": max(critical_s, _WARNINGS_S)},
+            muted=self._muted, quiet=waiting,
+        )  # fmt: skip
