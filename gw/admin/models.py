@@ -29,10 +29,13 @@ class PriceBody(Body):
     usd: float | None = None
     input: float | None = None
     cached_input: float | None = None
+    cached_input_audio: float | None = None
+    cached_input_image: float | None = None
     cache_write: float | None = None
     cache_write_long: float | None = None
     output: float | None = None
     input_audio: float | None = None
+    input_image: float | None = None
     output_audio: float | None = None
     per_second: float | None = None
     per_search: float | None = None

@@ -348,6 +348,9 @@ def price(node: Node) -> Price:
 _AMOUNT_DESCRIPTIONS = {
     "cache_write_long": "kept for longer than usual (Anthropic: one hour)",
     "input_audio": "audio tokens, where a model bills them separately",
+    "input_image": "image tokens, where a model bills them separately",
+    "cached_input_audio": "default: as cached_input",
+    "cached_input_image": "default: as cached_input",
     "per_second": "used when the vendor reports no tokens",
     "per_search": "for each web search that the vendor makes, beside the tokens",
     "per_request": "beside the tokens",

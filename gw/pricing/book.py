@@ -179,6 +179,8 @@ def _applicable(price: Price, usage: Usage) -> tuple[Price, list[str]]:
             ignored.append("searches")
         if dimensions.cache_write_long_tokens > 0 and price.cache_write_long_tokens is None:
             ignored.append("cache_write_long_tokens")
+        if dimensions.image_tokens > 0 and price.image_tokens is None:
+            ignored.append("image_tokens")
     return price, ignored
 
 
@@ -208,25 +210,19 @@ def _billed_microseconds(usage: Usage, price: Price) -> int:
 def _tokens(usage: Usage, price: Price) -> int | None:
     """Return the cost of the tokens in 10**-12 nano-USD; None when the price has no rate for tokens.
 
-    Cached, written and audio tokens are parts of the input tokens: each is billed at its own rate where there is one,
-    the remaining input at the input rate. A part never exceeds the remaining tokens, so an inconsistent count of a
-    vendor cannot make a cost negative. Searches and requests are billed beside the tokens, wherever they are processed.
+    Cached, written, audio and image tokens are parts of the input tokens: each is billed at its own rate where there is one,
+    the remaining input at the input rate. Cached audio is billed as cached, not as audio. A part never exceeds the remaining
+    tokens, so an inconsistent count of a vendor cannot make a cost negative. Searches and requests are billed beside the
+    tokens, wherever they are processed.
     """
     input_rate, output_rate = price.input_tokens, price.output_tokens
     if input_rate is None and output_rate is None:
         return None
     remaining, output = max(0, usage.input_tokens), max(0, usage.output_tokens)
     total = 0
-    if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens:
-        written, long = usage.cache_write_tokens, 0
-        if price.cache_write_long_tokens is not None:
-            long = max(0, min(usage.dimensions.cache_write_long_tokens, written))
-        for part, rate in (
-            (usage.cached_input_tokens, price.cached_input_tokens),
-            (long, price.cache_write_long_tokens),
-            (written - long, price.cache_write_tokens),
-            (usage.input_audio_tokens, price.input_audio_tokens),
-        ):
+    dimensions = usage.dimensions
+    if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens or dimensions.image_tokens:
+        for part, rate in _parts_of_input(usage, price):
             if part > 0 and rate is not None:
                 part = min(part, remaining)
                 remaining -= part
@@ -237,7 +233,6 @@ def _tokens(usage: Usage, price: Price) -> int | None:
         output -= audio
         total += audio * price.output_audio_tokens
     total += output * (output_rate or 0)
-    dimensions = usage.dimensions
     if dimensions is NO_DIMENSIONS:
         return (total + price.requests) * _PER
     factor = price.regions.get(dimensions.region, _PER) if dimensions.region else _PER
@@ -245,6 +240,27 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     if dimensions.searches > 0 and price.searches is not None:
         beside += dimensions.searches * price.searches
     return total * factor + beside * _PER
+
+
+def _parts_of_input(usage: Usage, price: Price) -> tuple[tuple[int, int | None], ...]:
+    """Return the parts of the input tokens, none of them in two, each with its rate; None = as the remaining input."""
+    dimensions, cached, written = usage.dimensions, usage.cached_input_tokens, usage.cache_write_tokens
+    long = audio = image = 0
+    if price.cache_write_long_tokens is not None:
+        long = max(0, min(dimensions.cache_write_long_tokens, written))
+    if price.cached_input_tokens is not None:
+        audio = max(0, min(dimensions.cached_audio_tokens, cached))
+        image = max(0, min(dimensions.cached_image_tokens, cached - audio))
+    cached_rate, audio_rate, image_rate = price.cached_input_tokens, price.cached_audio_tokens, price.cached_image_tokens
+    return (
+        (audio, cached_rate if audio_rate is None else audio_rate),
+        (image, cached_rate if image_rate is None else image_rate),
+        (cached - audio - image, cached_rate),
+        (long, price.cache_write_long_tokens),
+        (written - long, price.cache_write_tokens),
+        (usage.input_audio_tokens - audio, price.input_audio_tokens),
+        (dimensions.image_tokens - image, price.image_tokens),
+    )
 
 
 def _round(amount: int) -> int:

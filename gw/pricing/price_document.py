@@ -132,8 +132,9 @@ def _variant(base: Price, unit: str, members: Mapping[str, object], number: ToDe
 
 
 _TOKEN_RATES = (
-    "input_tokens", "cached_input_tokens", "cache_write_tokens", "cache_write_long_tokens", "output_tokens",
-    "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters",
+    "input_tokens", "cached_input_tokens", "cached_audio_tokens", "cached_image_tokens", "cache_write_tokens",
+    "cache_write_long_tokens", "output_tokens", "input_audio_tokens", "image_tokens", "output_audio_tokens", "audio_seconds",
+    "characters",
 )  # fmt: skip
 
 

@@ -18,10 +18,13 @@ _PAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
     "1M_tokens": {
         "input": ("input_tokens", _MILLION),
         "cached_input": ("cached_input_tokens", _MILLION),
+        "cached_input_audio": ("cached_audio_tokens", _MILLION),
+        "cached_input_image": ("cached_image_tokens", _MILLION),
         "cache_write": ("cache_write_tokens", _MILLION),
         "cache_write_long": ("cache_write_long_tokens", _MILLION),
         "output": ("output_tokens", _MILLION),
         "input_audio": ("input_audio_tokens", _MILLION),
+        "input_image": ("image_tokens", _MILLION),
         "output_audio": ("output_audio_tokens", _MILLION),
         "per_second": ("audio_seconds", 1),
         "per_search": ("searches", 1),

@@ -97,10 +97,13 @@ class Price:
 
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
+    cached_audio_tokens: int | None = None
+    cached_image_tokens: int | None = None
     cache_write_tokens: int | None = None
     cache_write_long_tokens: int | None = None
     output_tokens: int | None = None
     input_audio_tokens: int | None = None
+    image_tokens: int | None = None
     output_audio_tokens: int | None = None
     audio_seconds: int | None = None
     characters: int | None = None

@@ -37,6 +37,12 @@ class Dimensions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Web searches that the vendor made for the answer."""
     cache_write_long_tokens: int = 0
     """Part of the `cache_write_tokens` that stay in the vendor's cache for longer than usual (Anthropic: one hour)."""
+    cached_audio_tokens: int = 0
+    """Part of the `cached_input_tokens` that is audio; they are among the `input_audio_tokens`, too."""
+    image_tokens: int = 0
+    """Part of the `input_tokens` that is images, where the vendor bills them apart."""
+    cached_image_tokens: int = 0
+    """Part of the `cached_input_tokens` that is images."""
 
     def __add__(self, other: Dimensions) -> Dimensions:
         if self is NO_DIMENSIONS or other is NO_DIMENSIONS:
@@ -47,6 +53,9 @@ class Dimensions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             addons=tuple(sorted({*self.addons, *other.addons})),
             searches=self.searches + other.searches,
             cache_write_long_tokens=self.cache_write_long_tokens + other.cache_write_long_tokens,
+            cached_audio_tokens=self.cached_audio_tokens + other.cached_audio_tokens,
+            image_tokens=self.image_tokens + other.image_tokens,
+            cached_image_tokens=self.cached_image_tokens + other.cached_image_tokens,
         )
 
 

@@ -20,6 +20,17 @@ CHAT = price_from(
     },
     source="test",
 )  # fmt: skip
+VOICE = price_from(
+    {
+        "unit": "1M_tokens", "input": 4, "cached_input": 0.4, "cached_input_image": 0.5, "input_audio": 32, "input_image": 5,
+        "output": 16, "output_audio": 64,
+    },
+    source="test",
+)  # fmt: skip
+SMALL_VOICE = price_from(
+    {"unit": "1M_tokens", "input": 0.6, "cached_input": 0.06, "cached_input_audio": 0.3, "input_audio": 10, "output": 2.4},
+    source="test",
+)
 EAR = price_from(
     {"unit": "second", "usd": 0.001, "addons": {"keyterm": 0.0005, "diarize": 0.0001}}, source="test"
 )
@@ -93,3 +104,25 @@ def test_a_fee_per_request():
     price = price_from({"unit": "1M_tokens", "input": 10, "output": 100, "per_request": 0.025}, source="s")
     assert cost(price, {"input_tokens": 100}).nusd == 25_000_000 + 1_000 * MICRO
     assert cost(price, {}).nusd == 0
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "dimensions", "nusd"),
+    [  # 1,100 tokens of text (200 cached), 900 of audio (800 cached)
+        (VOICE, {"input_tokens": 2_000, "cached_input_tokens": 1_000, "input_audio_tokens": 900}, {"cached_audio_tokens": 800},
+         900 * 4 + 100 * 32 + 1_000 * 0.4),
+        (SMALL_VOICE, {"input_tokens": 2_000, "cached_input_tokens": 1_000, "input_audio_tokens": 900},
+         {"cached_audio_tokens": 800}, 900 * 0.6 + 100 * 10 + 200 * 0.06 + 800 * 0.3),
+        (VOICE, {"input_tokens": 1_000, "cached_input_tokens": 300}, {"image_tokens": 500, "cached_image_tokens": 200},
+         400 * 4 + 300 * 5 + 200 * 0.5 + 100 * 0.4),
+        (VOICE, {"input_tokens": 100, "input_audio_tokens": 60, "output_tokens": 50, "output_audio_tokens": 40}, {},
+         40 * 4 + 60 * 32 + 10 * 16 + 40 * 64),
+        (VOICE, {"input_tokens": 10, "cached_input_tokens": 5}, {"cached_audio_tokens": 900}, 5 * 4 + 5 * 0.4),
+    ],
+)  # fmt: skip
+def test_cached_audio_and_images_are_billed_once_and_at_their_own_rate(price, usage, dimensions, nusd):
+    assert cost(price, usage, **dimensions).nusd == round(nusd * MICRO)
+
+
+def test_image_tokens_without_a_rate_are_named():
+    assert cost(SMALL_VOICE, {"input_tokens": 10}, image_tokens=5).source == "test (base rate: image_tokens)"

@@ -255,6 +255,9 @@ export interface Shapes {
     addons?: string[];
     searches?: number;
     cache_write_long_tokens?: number;
+    cached_audio_tokens?: number;
+    image_tokens?: number;
+    cached_image_tokens?: number;
   };
   FallbackMove: {
     from: string;
@@ -575,10 +578,13 @@ export interface Shapes {
     usd?: number | null;
     input?: number | null;
     cached_input?: number | null;
+    cached_input_audio?: number | null;
+    cached_input_image?: number | null;
     cache_write?: number | null;
     cache_write_long?: number | null;
     output?: number | null;
     input_audio?: number | null;
+    input_image?: number | null;
     output_audio?: number | null;
     per_second?: number | null;
     per_search?: number | null;
