@@ -30,6 +30,12 @@ def _check_members(document: Document, path: Path, route: ModelRoute, modality: 
         document.problem(path, f"the route {route.name!r} has no models", "models: [<provider>/<model>, …]", key=True)
     elif not any(member.weight for member in route.models):
         document.problem((*path, "models"), f"the route {route.name!r} has no model with a weight above 0", key=True)
+    if route.prefer != "weight":
+        for index, member in enumerate(route.models):
+            if member.weight > 1:
+                what = f"a weight has no effect with prefer: {route.prefer}"
+                hint = "remove it; 0 is for a model that is used only when the others fail"
+                document.problem((*path, "models", index, "weight"), what, hint, key=True)
     seen: set[tuple[str, str]] = set()
     for index, member in enumerate(route.models):
         place: Path = (*path, "models", index)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 _BOUNDS_S: Final = tuple(0.05 * 1.2**n for n in range(32))
@@ -50,23 +52,33 @@ class Durations:
 class ModelTimes:
     """The two durations of one model."""
 
-    __slots__ = ("after_speech", "between_events")
+    __slots__ = ("_note", "after_speech", "between_events")
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[float, float], None] | None = None) -> None:
+        """`note` takes each time from the end of speech to the next event, and when that came."""
         self.between_events = Durations()
         self.after_speech = Durations()
+        self._note = note
+
+    def answered(self, seconds: float, now: float) -> None:
+        """Note a time from the end of speech to the next event."""
+        self.after_speech.add(seconds)
+        if self._note is not None:
+            self._note(seconds, now)
 
 
 class AnswerTimes:
     """The durations of all models of one gateway, by model id."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[str, float, float], None] | None = None) -> None:
+        """`note` takes the id of a model with what `ModelTimes` notes."""
+        self._note = note
         self._models: OrderedDict[str, ModelTimes] = OrderedDict()
 
     def of(self, model_id: str) -> ModelTimes:
         times = self._models.get(model_id)
         if times is None:
-            times = self._models[model_id] = ModelTimes()
+            times = self._models[model_id] = ModelTimes(None if self._note is None else partial(self._note, model_id))
             if len(self._models) > _MAX_MODELS:
                 self._models.popitem(last=False)
         else:

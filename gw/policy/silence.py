@@ -80,7 +80,7 @@ class SilenceClock:
         if self.speech_s and speaking:
             self._times.between_events.add(now - self._since)
         elif self.speech_s >= LEAST_OWED_S:
-            self._times.after_speech.add(max(0.0, now - self._heard_at - self.pace.pause_s))
+            self._times.answered(max(0.0, now - self._heard_at - self.pace.pause_s), now)
         self.event_at = now
         self.speech_s = uncovered_s if speaking else 0.0
         self._since = now if self.speech_s else math.inf

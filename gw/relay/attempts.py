@@ -142,6 +142,12 @@ class RequestContext(ABC, Generic[S, E]):
     def note_speed(self, model: Model, seconds: float) -> None:
         """Note the time from the call to the first content."""
         self.planner.response_times.add(self.speed_key(model), seconds)
+        self.note_wait(model, seconds)
+
+    def note_wait(self, model: Model, seconds: float) -> None:
+        """Note for routes by latency how long a candidate was waited for, also in vain."""
+        if self.first_event == "content":
+            self.planner.routes.note_wait(model.id, self.spec, seconds)
 
     def is_hedged(self) -> bool:
         """Return whether the next candidate may start beside a slow one. `auto` hedges projects that speak or listen."""
@@ -365,6 +371,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 replacement = remaining
         if ended:
             late = Overtaken() if self._overtaken else self._late()
+            self._request.note_wait(self._model, self._request.meter.accounting.monotonic() - self._attempt.started)
             replacement = Stopping() if in_flight.stopping else late
         outcome = replacement or error
         now = self._request.meter.accounting.monotonic()

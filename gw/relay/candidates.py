@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import trio
@@ -32,7 +33,7 @@ from gw.relay.honoured import chat_honoured, honoured, takes_own
 from gw.relay.key_limits import allowed, budgets_of, check_budgets, check_key
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits
-from gw.relay.meter import Meter, price_of
+from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.relay.route_choice import RouteChooser
@@ -128,7 +129,7 @@ class CandidatePlanner:
         self.voice_projects: set[str] = set()
         """Projects that have transcribed or spoken something since the start."""
         self._catalog: Catalog | None = None
-        self._routes = RouteChooser()
+        self.routes = RouteChooser(accounting.monotonic)
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
 
     def plan(self, spec: RequestSpec, caller: Caller) -> Candidates:
@@ -142,7 +143,8 @@ class CandidatePlanner:
         if candidates is None:
             project = catalog.project(caller.project)
             if (route := catalog.route(spec.requested, modality, project)) is not None:
-                candidates = self._routes.candidates(catalog, project, route, modality, caller)
+                priced = partial(self._cost_of, spec=spec, catalog=catalog)
+                candidates = self.routes.candidates(catalog, project, route, spec, caller, priced)
             else:
                 model = catalog.resolve(spec.requested, modality, project, dialect_provider=vendor)
                 models = catalog.candidates(model, project, fallback=caller.fallback)
@@ -161,6 +163,11 @@ class CandidatePlanner:
             models = allowed(candidates.models, caller.limits)
             candidates = Candidates(catalog, candidates.project, models, candidates.voices, routed=candidates.routed)
         return candidates
+
+    def _cost_of(self, model: Model, spec: RequestSpec, catalog: Catalog) -> int | None:
+        """Return the estimated cost of a request with a model; None without a price."""
+        accounting = self.accounting
+        return cost_of(accounting.book, spec.estimate, model, catalog.provider(model.provider), utc_day(accounting.clock.now())).nusd
 
     def _vendor(self, name: str, caller: Caller) -> str:
         """Return which of the two vendors that have the caller's path is meant by a name: the one that alone has such names."""

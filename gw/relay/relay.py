@@ -76,7 +76,7 @@ class Relay:
         self.accounting = planner.accounting
         self.turns = Turns()
         self.paces = VoicePaces()
-        self.answer_times = AnswerTimes()
+        self.answer_times = AnswerTimes(planner.routes.note_listening)
         self.in_flight = InFlight()
         self.speech_ids = SpeechIds()
         self.configure(planner.routing)

@@ -307,9 +307,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             progress.learn(until, loud_end=loud_end)
         return None
 
-    def _noted(
-        self, attempt: SpeakingAttempt, event: WordTiming | Flushed | SpeakEnd | VendorFrame
-    ) -> list[SpeakEvent]:
+    def _noted(self, attempt: SpeakingAttempt, event: WordTiming | Flushed | SpeakEnd | VendorFrame) -> list[SpeakEvent]:
         """Note the provider's progress, and return the events to pass on."""
         match event:
             case WordTiming():
@@ -332,6 +330,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
         if (waited_s := attempt.add_audio(chunk.data, attempt.last_event_at)) is not None:
             self.planner.response_times.add((attempt.call.model.id, "tts", True, FIRST_AUDIO), waited_s)
+            self.planner.routes.note_wait(attempt.call.model.id, self.spec, waited_s)
         if attempt.converter is not None:
             chunk = AudioChunk(data=attempt.converter.feed(chunk.data))
         elif attempt.starts_s and chunk.raw is not None:  # its frame has the provider's own times

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import attrs
 import msgspec
 
-Preference = Literal["weight"]
+Preference = Literal["weight", "latency", "cost"]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
@@ -26,7 +26,9 @@ class ModelRoute:
 
     name: str
     models: Annotated[tuple[RouteMember, ...], "model ids, or mappings of one model with its options"] = ()
-    prefer: Annotated[Preference, "weight (default): by the weights, each session always the same"] = "weight"
+    prefer: Annotated[
+        Preference, "weight (default): by the weights, each session always the same; latency: the quickest of late; cost: the cheapest"
+    ] = "weight"
 
 
 class Routed(msgspec.Struct, frozen=True):

@@ -42,8 +42,10 @@ def test_a_route_as_a_list_and_with_options():
         ("  llm: {voice: {models: [sim/echo]}}\n", "6:9 the route 'voice' is the name of a stack already"),
         ("  llm: {'a b': {models: [sim/echo]}}\n", "6:9 'a b' cannot be the name of a route (use up to 128 printable "
          "characters without spaces, as in a model's name)"),
-        ("  llm: {a: {prefer: speed, models: [sim/echo]}}\n", "6:21 routes.llm.a.prefer must be weight, found the "
-         "text 'speed' (choices: weight)"),
+        ("  llm: {a: {prefer: cost, models: [{model: sim/echo, weight: 2}]}}\n", "6:54 a weight has no effect with prefer: cost "
+         "(remove it; 0 is for a model that is used only when the others fail)"),
+        ("  llm: {a: {prefer: speed, models: [sim/echo]}}\n", "6:21 routes.llm.a.prefer must be weight or latency or cost, found the "
+         "text 'speed' (choices: weight, latency, cost)"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_reported_with_its_line(text, expected):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import msgspec
+import trio
 
 from gw.relay.request_spec import RequestSpec
 from gw.types.ids import Caller
@@ -163,3 +165,52 @@ auth:
         assert (one.status, one.headers["x-gw-model"]) == (200, "elevenlabs/eleven_flash_v2_5")
         assert none.status == 403
         assert "may not use the model 'cartesia/sonic-3'" in none.json["error"]["message"]
+
+
+QUICK = """
+providers:
+  one: {type: openai, api_key: k, base_url: "http://one.test/v1"}
+  two: {type: openai, api_key: k, base_url: "http://two.test/v1"}
+models: {llm: [one/gpt-4o-mini, two/gpt-4o-mini]}
+routes: {llm: {quick: {prefer: latency, models: [one/gpt-4o-mini, two/gpt-4o-mini]}}}
+"""
+
+
+async def test_a_slow_vendor_loses_the_lead_within_30_s_and_gets_it_back_within_30_s(tmp_path, autojump_clock):
+    async with open_plane(QUICK, tmp_path) as plane, trio.open_nursery() as nursery:
+        fakes = {"one": FakeOpenAI(), "two": FakeOpenAI()}
+        for name, fake in fakes.items():
+            plane.net.hosts[f"{name}.test", 80] = hosted(fake)
+        began, chosen = trio.current_time(), []
+        chat = msgspec.json.encode({"model": "quick", "stream": True, "messages": [{"role": "user", "content": "hi"}]})
+
+        async def ask(number):
+            reply = await plane.post("/v1/chat/completions", chat, **{"x-gw-session": f"call-{number}"})
+            assert reply.status == 200
+
+        for number in range(1_200):  # ten a second, two minutes long
+            second = number / 10
+            fakes["one"].first_token_after_s = 1.5 if 30 <= second < 70 else 0.2
+            fakes["two"].first_token_after_s = 0.4
+            nursery.start_soon(ask, number)
+            await trio.sleep(0.1)
+        await trio.sleep(5)
+        for record in sorted(plane.kept.records, key=lambda record: record.timestamp):
+            if record.attempts[0].routing != "probe of its latency":
+                chosen.append((record.timestamp - plane.kept.records[0].timestamp, record.attempts[0].model_id.split("/")[0]))
+        moves = [(at, name) for (_, before), (at, name) in pairwise(chosen) if name != before]
+        assert [name for _, name in moves] == ["two", "one"]
+        assert 30 < moves[0][0] <= 60
+        assert 70 < moves[1][0] <= 100
+        probes = sum(record.attempts[0].routing == "probe of its latency" for record in plane.kept.records)
+        assert 0.04 <= probes / 1_200 <= 0.05
+        assert trio.current_time() - began < 130
+
+
+async def test_the_cheapest_by_its_price_answers(tmp_path, autojump_clock):
+    text = CONFIG.replace("    openai/gpt-4o:\n", "    openai/gpt-4o:\n      prefer: cost\n")
+    async with opened(tmp_path, text) as (plane, _):
+        chat = {"model": "openai/gpt-4o", "messages": [{"role": "user", "content": "hi"}]}
+        reply = await plane.post("/v1/chat/completions", msgspec.json.encode(chat))
+        assert reply.headers["x-gw-model"] == "openai/gpt-4o-mini"
+        assert plane.kept.record.attempts[0].routing.startswith("cost: about $0.0003")

@@ -31,6 +31,7 @@ class Script:
     left: list[tuple[str, Exception | None, bool]] = attrs.field(factory=list)
     attempts: list[Attempt] = attrs.field(factory=list)
     in_flight: InFlight = attrs.field(factory=InFlight)
+    waited: list[tuple[str, float]] = attrs.field(factory=list)
     may_hedge: bool = True
     leaving_s: float = 0.0
     first_event_s = 100.0
@@ -70,6 +71,9 @@ class Script:
 
     def note_speed(self, model, seconds):
         pass
+
+    def note_wait(self, model, seconds):
+        self.waited.append((model.id, seconds))
 
     async def first_content(self, stream, provider):
         name = f"{provider}/x"
@@ -134,6 +138,7 @@ async def test_the_next_one_begins_late_and_the_first_ready_one_answers(script, 
         assert script.still_open() == {"b/x"}
     assert script.left == [("a/x", None, False), ("b/x", None, True)]
     assert [attempt.error for attempt in script.attempts] == [None, None]
+    assert script.waited == [("a/x", pytest.approx(3))]  # the one that was overtaken was waited for in vain
 
 
 async def test_the_attempt_beside_a_slow_one_is_marked(script, autojump_clock):
