@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Annotated, Any
@@ -140,15 +140,28 @@ async def update(registrar: Registrar, key_id: str, body: Mapping[str, object], 
     return KeyUpdated(key_id=key_id, updated=True)
 
 
-def listing(registrar: Registrar, spent_in: SpentIn) -> Keys:
-    """Return the keys of gw.yaml, which cannot be revoked here, then those made through the API, the oldest first."""
+def listing(registrar: Registrar, spent_in: SpentIn, projects: Collection[str] | None = None) -> Keys:
+    """Return the keys of gw.yaml, which cannot be revoked here, then those made through the API, the oldest first.
+
+    `projects`: only their keys; None = all.
+    """
     configured = [
         _listed(key.id(number), key.name, key.project, key.key.masked, None, None, key.limits, "yaml", spent_in)
         for number, key in enumerate(registrar.settings.auth.keys, 1)
     ]
     stored = [key for key in registrar.stored.values() if isinstance(key, StoredKey)]
     ordered = sorted(stored, key=lambda key: (key.created_at, key.id))
-    return Keys(keys=configured + [_entry(key, spent_in) for key in ordered])
+    entries = configured + [_entry(key, spent_in) for key in ordered]
+    return Keys(keys=[entry for entry in entries if projects is None or entry.project in projects])
+
+
+def project_of(registrar: Registrar, key_id: str) -> str | None:
+    """Return the project of a key, None for an unknown one."""
+    stored = registrar.stored.get(("key", key_id))
+    if isinstance(stored, StoredKey):
+        return stored.project
+    configured = (key.project for number, key in enumerate(registrar.settings.auth.keys, 1) if key.id(number) == key_id)
+    return next(configured, None)
 
 
 def one(registrar: Registrar, key_id: str, spent_in: SpentIn) -> KeyEntry:

@@ -223,9 +223,9 @@ def _rates(price: Price) -> dict[str, float]:
     return {name: usd(rate) for name, rate in rates.items() if rate is not None}
 
 
-async def projects(registrar: Registrar, now: float, *, spent_in: SpentIn) -> ProjectsPage:
+async def projects(registrar: Registrar, catalog: Catalog, now: float, *, spent_in: SpentIn) -> ProjectsPage:
     """Return the projects with today's costs and budgets, and the stacks."""
-    catalog, origins = registrar.catalog, Origins(registrar.settings)
+    origins = Origins(registrar.settings)
     listed = await listings.projects(registrar.store, catalog, now)
     rows: list[ProjectRow] = []
     for entry in listed.projects:
@@ -247,20 +247,20 @@ async def projects(registrar: Registrar, now: float, *, spent_in: SpentIn) -> Pr
     return ProjectsPage(projects=rows, stacks=list(catalog.stacks))
 
 
-def access_keys(registrar: Registrar, *, spent_in: SpentIn) -> KeysPage:
-    """Return the keys, and the projects a new one may be for."""
+def access_keys(registrar: Registrar, catalog: Catalog, *, spent_in: SpentIn) -> KeysPage:
+    """Return the keys of the projects of `catalog`, and the projects a new one may be for."""
     origins = Origins(registrar.settings)
     rows = [
         from_attributes(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
         for number, key in enumerate(keys.listing(registrar, spent_in).keys)
+        if key.project in catalog.projects
     ]
-    return KeysPage(keys=rows, projects=list(registrar.catalog.projects), auth_on=registrar.settings.auth.on)
+    return KeysPage(keys=rows, projects=list(catalog.projects), auth_on=registrar.settings.auth.on)
 
 
-def playground(registrar: Registrar) -> PlaygroundPage:
-    catalog = registrar.catalog
+def playground(settings: Settings, catalog: Catalog) -> PlaygroundPage:
     return PlaygroundPage(
-        auth_on=registrar.settings.auth.on,
+        auth_on=settings.auth.on,
         models={modality: list(catalog.by_modality[modality]) for modality in MODALITIES},
         stacks=list(catalog.stacks),
         projects=list(catalog.projects),

@@ -61,14 +61,14 @@ LIMITS = (
 )
 KEY_COLUMNS: Columns = {
     "id": "key_id", "name": "name", "project": "project", "key": "key_masked",
-    "made": lambda entry: _minute(entry["created_at"]), "expires": lambda entry: _minute(entry["expires_at"]),
+    "made": lambda entry: minute(entry["created_at"]), "expires": lambda entry: minute(entry["expires_at"]),
     "spent_today": lambda entry: money(entry["spent_today"]), "spent_total": lambda entry: money(entry["spent_total"]),
     "limits": lambda entry: "; ".join(f"{name} {value}" for name, value in _limits(entry)),
     "source": "source",
 }  # fmt: skip
 
 
-def _minute(at: float | None) -> str:
+def minute(at: float | None) -> str:
     return "" if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M}"
 
 
@@ -90,7 +90,7 @@ def _limits(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _key_facts(entry: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, entry[name]) for name in ("key_id", "name", "project", "key_masked", "source")]
-    facts += [("made", _minute(entry["created_at"])), ("expires", _minute(entry["expires_at"]))]
+    facts += [("made", minute(entry["created_at"])), ("expires", minute(entry["expires_at"]))]
     facts += [(name, money(entry[name])) for name in ("spent_today", "spent_total")] + budget_facts(entry["budgets"])
     facts += [(name, ", ".join(entry[name]) or "all") for name in ("models", "modalities")]
     return facts + [(name, entry[name] or "unlimited") for name in ("requests_per_minute", "max_concurrent")]
@@ -118,7 +118,7 @@ def add(project: str | None, as_json: bool, backend: Backend, **fields: Any) -> 
         print_json(answer)
         return
     click.echo(answer["key"])
-    until = f", good until {_minute(answer['expires_at'])} UTC" if answer["expires_at"] else ""
+    until = f", good until {minute(answer['expires_at'])} UTC" if answer["expires_at"] else ""
     aside(f"{answer['key_id']} for project {answer['project']}{until}; it is not shown again")
 
 

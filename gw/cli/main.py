@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "fleet": ("gw.cli.fleet_commands", "Show the gateways of a fleet, or forget one that will not come back."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
     "keys": ("gw.cli.key_commands", "List, make, change or revoke the API keys of callers."),
+    "tokens": ("gw.cli.token_commands", "List, make or revoke service tokens: credentials with a role."),
     "fallbacks": ("gw.cli.catalog_commands", "Show or set the fallback chain of each modality."),
     "prices": ("gw.cli.prices", "Show or update the price tables, or check that every model has a price."),
     "voices": ("gw.cli.voices", "Show the voices of every model that speaks."),

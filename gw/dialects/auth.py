@@ -106,7 +106,7 @@ def query_fields(query: bytes, wanted: Iterable[bytes]) -> dict[bytes, bytes]:
 
 def principal(gateway: Gateway, presented: bytes | None) -> Principal:
     """Return the principal of a credential. Raises what `Credentials.principal` raises."""
-    return gateway.credentials.principal(gateway.settings.auth, gateway.current.catalog.keys, presented)
+    return gateway.credentials.principal(gateway.settings.auth, gateway.current.catalog, presented)
 
 
 def grant(
@@ -142,11 +142,11 @@ _EMPTY: Mapping[str, Any] = {}
 def identify(gateway: Gateway, scope: Scope, *, dialect: str = "") -> Caller:
     """Return the caller of an ASGI request (`http` or `websocket`).
 
-    A key determines the project. The admin token, and anyone in open mode, may choose one with `X-GW-Project` or
-    `gw_project`; the default is `default`. `scope["gw.session"]` is the principal of the dashboard's cookie, set if the request
-    comes from one of its own pages; it counts if no credential was sent. A single-use token is used up here. Raises AuthError,
-    ForbiddenError (a key with another project's name), UnknownProjectError, and Overloaded for a single-use token when too many
-    others have been used.
+    A key determines the project. The admin token, and anyone in open mode, may choose one with `X-GW-Project` or `gw_project`; the
+    default is `default`. A service token must have the role operator for the project. `scope["gw.session"]` is the principal of the
+    dashboard's cookie, set if the request comes from one of its own pages; it counts if no credential was sent. A single-use token is
+    used up here. Raises AuthError, ForbiddenError (a key with another project's name, or a role that may not call models),
+    UnknownProjectError, and Overloaded for a single-use token when too many others have been used.
     """
     cached: KnownCaller | None = scope.get("gw.known", _EMPTY).get("caller")
     auth, catalog = gateway.settings.auth, gateway.current.catalog
@@ -162,15 +162,15 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
     """Return the caller, and whether the same request head means the same caller while settings and catalog are unchanged."""
     headers: list[tuple[bytes, bytes]] = scope["headers"]
     query: bytes = scope.get("query_string", b"")
-    presented = credential(headers, query) if auth.on or catalog.keys else None
+    presented = credential(headers, query) if auth.on or catalog.keys or catalog.tokens else None
     logged_in: Principal | None = scope.get("gw.session") if presented is None else None
     bearer = logged_in or principal(gateway, presented)
     fields = _gw_fields(headers, query)
     chosen = _text(fields.get(b"project"))
     if bearer.project is not None and chosen not in (None, bearer.project):
         raise ForbiddenError(what="this key belongs to another project")
-    project = bearer.project or chosen or DEFAULT_PROJECT
     projects = catalog.projects
+    project = bearer.project or _project_of(bearer, chosen)
     if project not in projects:
         raise UnknownProjectError(name=project, available=() if bearer.kind == "key" else tuple(projects))
     if bearer.single_use_id:
@@ -185,6 +185,22 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         fallback=fields.get(b"fallback", b"").lower() != b"off",
     )
     return caller, logged_in is None and bearer.expires_at is None
+
+
+def _project_of(bearer: Principal, chosen: str | None) -> str:
+    """Return the project of a caller who is not bound to one. Raises ForbiddenError and UnknownProjectError."""
+    access = bearer.access
+    if access is None or not access.covers("operator"):
+        raise ForbiddenError(what="calling models needs the role operator, or a project's key")
+    if access.projects is None:
+        return chosen or DEFAULT_PROJECT
+    if chosen is None and len(access.projects) == 1:
+        return next(iter(access.projects))
+    if chosen is None:
+        raise ForbiddenError(what=f"name a project with X-GW-Project: {', '.join(sorted(access.projects))}")
+    if chosen not in access.projects:
+        raise UnknownProjectError(name=chosen, available=tuple(sorted(access.projects)))
+    return chosen
 
 
 def vendors_of(dialect: str, path: str, headers: Headers, catalog: Catalog) -> tuple[str, str]:

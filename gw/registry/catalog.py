@@ -9,7 +9,7 @@ import msgspec
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
 from gw.types.entities import Model as Model
-from gw.types.entities import Project, StoredKey
+from gw.types.entities import Project, StoredKey, StoredToken
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
 from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, Modality, split_model_id
@@ -32,6 +32,7 @@ class Catalog:
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     """Voice alias → provider id (or type) → that provider's voice."""
     keys: tuple[StoredKey, ...] = ()
+    tokens: tuple[StoredToken, ...] = ()
     unlisted_models: bool = True
     """Whether a bare name that is not listed goes to the vendor whose protocol is spoken (`routing.unlisted_models`)."""
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
@@ -85,6 +86,15 @@ class Catalog:
             for modality, routes in self.routes.items()
             for name, route in routes.items()
         }
+
+    def of_projects(self, projects: frozenset[str]) -> Catalog:
+        """Return the catalog without the projects, keys and service tokens of others."""
+        return attrs.evolve(
+            self,
+            projects={name: project for name, project in self.projects.items() if name in projects},
+            keys=tuple(key for key in self.keys if key.project in projects),
+            tokens=tuple(token for token in self.tokens if token.access.projects is not None and token.access.projects <= projects),
+        )
 
     def provider(self, provider_id: str) -> Provider:
         provider = self.providers.get(provider_id)

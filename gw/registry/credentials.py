@@ -25,9 +25,11 @@ import msgspec
 
 from gw.config.settings import Auth
 from gw.errors import AuthError, ForbiddenError, Overloaded
+from gw.registry.catalog import Catalog
 from gw.telemetry.clock import Clock
-from gw.types.entities import StoredKey
+from gw.types.entities import StoredToken
 from gw.types.ids import KeyLimits
+from gw.types.roles import EVERYTHING, Access
 
 
 class ExpiringSet:
@@ -151,9 +153,14 @@ class ShortLivedTokens:
 
 @attrs.frozen(kw_only=True)
 class Principal:
-    """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project."""
+    """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project.
 
-    kind: Literal["anyone", "admin", "key"]
+    `access`: rights in the control plane; None for a key, which has none. `name`: of a person or a token, for the audit log.
+    """
+
+    kind: Literal["anyone", "admin", "key", "token"]
+    access: Access | None = None
+    name: str = ""
     project: str | None = None
     key_id: str | None = None
     limits: KeyLimits | None = None
@@ -161,30 +168,36 @@ class Principal:
     single_use_id: bytes = b""
 
     @property
-    def is_admin(self) -> bool:
-        return self.kind != "key"
+    def actor(self) -> str:
+        """Return how the audit log names the holder."""
+        return self.key_id or self.name or self.kind
 
 
-_ANYONE = Principal(kind="anyone")
-_ADMIN = Principal(kind="admin")
+_ANYONE = Principal(kind="anyone", access=EVERYTHING)
+ADMIN = Principal(kind="admin", access=EVERYTHING)
+
+
+def _token_principal(token: StoredToken) -> Principal:
+    name = f"{token.name} ({token.id})" if token.name else token.id
+    return Principal(kind="token", access=token.access, name=name, expires_at=token.expires_at)
 
 
 class _KeyRing:
-    """The keys of one `Auth` and one catalog, by digest."""
+    """The keys and service tokens of one `Auth` and one catalog, by digest."""
 
-    def __init__(self, auth: Auth, keys: tuple[StoredKey, ...], tokens: ShortLivedTokens) -> None:
+    def __init__(self, auth: Auth, catalog: Catalog, tokens: ShortLivedTokens) -> None:
         self.auth = auth
-        self.keys = keys
+        self.catalog = catalog
         self._tokens = tokens
-        self._principals: dict[bytes, Principal] = {}
-        for key in keys:
+        self._principals = {bytes.fromhex(token.digest): _token_principal(token) for token in catalog.tokens}
+        for key in catalog.keys:
             principal = Principal(kind="key", project=key.project, key_id=key.id, limits=key.limits, expires_at=key.expires_at)
             self._principals[bytes.fromhex(key.digest)] = principal
         for number, listed in enumerate(auth.keys, 1):
             principal = Principal(kind="key", project=listed.project, key_id=listed.id(number), limits=listed.limits)
             self._principals[sha256(listed.key.reveal().encode()).digest()] = principal
         if auth.admin_token:
-            self._principals[sha256(auth.admin_token.reveal().encode()).digest()] = _ADMIN
+            self._principals[sha256(auth.admin_token.reveal().encode()).digest()] = ADMIN
 
     def principal(self, presented: bytes) -> Principal | None:
         return self._principals.get(sha256(presented).digest()) or self._token_holder(presented)
@@ -215,30 +228,31 @@ class Credentials:
         self._sessions = ExpiringValues(_MAX_SESSION_BYTES)
         self._ring: _KeyRing | None = None  # the keys last in force; a reload or a change replaces them
 
-    def principal(self, auth: Auth, keys: tuple[StoredKey, ...], presented: bytes | None) -> Principal:
+    def principal(self, auth: Auth, catalog: Catalog, presented: bytes | None) -> Principal:
         """Return the holder of `presented`. Raise AuthError for none or a wrong one, unless the gateway is open.
 
-        In an open gateway a key made through the API still determines its holder's project.
+        In an open gateway a key made through the API still determines its holder's project, and a service token its holder's rights.
         """
-        if not auth.on and not (keys and presented):
+        if not auth.on and not (presented and (catalog.keys or catalog.tokens)):
             return _ANYONE
         if not presented:
             raise AuthError()
         ring = self._ring
-        if ring is None or ring.auth is not auth or ring.keys is not keys:
-            ring = self._ring = _KeyRing(auth, keys, self._tokens)
+        if ring is None or ring.auth is not auth or ring.catalog is not catalog:
+            ring = self._ring = _KeyRing(auth, catalog, self._tokens)
         principal = ring.principal(presented)
         problem = "this credential is not known" if principal is None else self._problem(principal)
         if principal is not None and not problem:
-            return principal if auth.on else attrs.evolve(principal, kind="anyone")
-        if auth.on:
+            is_open = principal.kind == "key" and not auth.on
+            return attrs.evolve(principal, kind="anyone", access=EVERYTHING) if is_open else principal
+        if auth.on or (principal is not None and principal.kind == "token"):
             raise AuthError(what=problem)
         return _ANYONE
 
     def _problem(self, principal: Principal) -> str:
         """Return why a known credential is no longer valid; empty while it is."""
         if principal.expires_at is not None and principal.expires_at <= self._clock.now():
-            return "this key has expired"
+            return "this token has expired" if principal.kind == "token" else "this key has expired"
         return "this token was valid for one request" if principal.single_use_id in self._tokens.used else ""
 
     def use_up(self, principal: Principal) -> None:

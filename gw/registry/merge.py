@@ -18,7 +18,16 @@ from gw.config.settings import RateLimit, Settings
 from gw.errors import KeyDecryptError
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.address import host_of, split_address
-from gw.types.entities import DEFAULT_PROJECT, Project, Stored, StoredChain, StoredKey, StoredProvider, name_of
+from gw.types.entities import (
+    DEFAULT_PROJECT,
+    Project,
+    Stored,
+    StoredChain,
+    StoredKey,
+    StoredProvider,
+    StoredToken,
+    name_of,
+)
 from gw.types.ids import ANY_NAME, Modality, Source, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
@@ -26,7 +35,7 @@ from gw.types.secret import Secret
 Decrypt = Callable[[StoredProvider], Secret]
 """Return the API key of a stored provider. Raises KeyDecryptError."""
 _DIGEST = re.compile("[0-9a-f]{64}")
-_ORDER = (StoredProvider, Model, Project, StoredKey, StoredChain)
+_ORDER = (StoredProvider, Model, Project, StoredKey, StoredToken, StoredChain)
 """Entities are added in this order, so that each finds what it refers to."""
 
 
@@ -69,6 +78,7 @@ class _Merging:
         self._projects = {name: _completed(project, "yaml") for name, project in projects.items()}
         self._chains = dict(settings.fallbacks)
         self._keys: list[StoredKey] = []
+        self._tokens: list[StoredToken] = []
 
     def fault(self, entity: Stored) -> str:
         """Return why an entity must be ignored; "" = it need not."""
@@ -80,7 +90,7 @@ class _Merging:
                 return _conflict(name_of(entity)[1] in settings.models) or self._model_fault(entity)
             case Project(id=project_id):
                 return _conflict(project_id in settings.projects)
-            case StoredKey(digest=digest) if not _DIGEST.fullmatch(digest):
+            case StoredKey(digest=digest) | StoredToken(digest=digest) if not _DIGEST.fullmatch(digest):
                 return "its digest is not a SHA-256 digest"
             case StoredKey(project=project) if project not in self._projects:
                 return f"its project {project!r} no longer exists"
@@ -105,6 +115,8 @@ class _Merging:
                 self._projects[entity.id] = _completed(entity, "db")
             case StoredKey():
                 self._keys.append(entity)
+            case StoredToken():
+                self._tokens.append(entity)
             case StoredChain(modality=modality, models=models):
                 self._chains[modality] = models
 
@@ -119,6 +131,7 @@ class _Merging:
             routes=dict(self._settings.routes),
             voices=dict(self._settings.voices),
             keys=tuple(self._keys),
+            tokens=tuple(self._tokens),
             unlisted_models=self._settings.routing.unlisted_models == "vendor",
         )
 

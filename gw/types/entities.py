@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from gw.types.ids import ANY_NAME, KeyLimits, Location, Modality, Source
+from gw.types.roles import Access
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
@@ -131,7 +132,7 @@ class Price:
     valid_from: int = 0
 
 
-EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture"]
+EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture", "token"]
 Action = Literal["create", "update", "delete", "read"]
 ActorSource = Literal["api", "mcp", "cli"]
 
@@ -244,6 +245,20 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag
     limits: KeyLimits | None = None
 
 
+class StoredToken(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="token"):
+    """A service token: a credential of the control plane with a role. `digest`: SHA-256 of the token, in hex."""
+
+    id: str
+    digest: str
+    masked: str
+    access: Access
+    name: str = ""
+    created_at: float = 0.0
+    created_by: str = ""
+    expires_at: float | None = None
+    """Unix seconds."""
+
+
 class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fallbacks"):
     """A fallback chain set through the API, which overrides that of gw.yaml."""
 
@@ -251,7 +266,7 @@ class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     models: tuple[str, ...] = ()
 
 
-Stored: TypeAlias = StoredProvider | Model | Project | StoredKey | StoredChain
+Stored: TypeAlias = StoredProvider | Model | Project | StoredKey | StoredToken | StoredChain
 Name: TypeAlias = tuple[EntityType, str]
 """Primary key of an entity in the database: its type and an id that is unique within the type."""
 
@@ -266,6 +281,8 @@ def name_of(entity: Stored) -> Name:
             return "project", entity.id
         case StoredKey():
             return "key", entity.id
+        case StoredToken():
+            return "token", entity.id
         case StoredChain():
             return "fallbacks", entity.modality
 
@@ -285,7 +302,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):
-    """The author of a change: the interface it came through, and a key id, `admin` or `anyone`."""
+    """The author of a change: the interface it came through, and a person, a service token, a key id, `admin` or `anyone`."""
 
     source: ActorSource
     name: str

@@ -5,8 +5,7 @@ site from using its visitor's browser against a gateway on the visitor's machine
 (DNS rebinding; the Host header reveals it), or by plain cross-site requests (Origin and Sec-Fetch-Site reveal them;
 checked on everything but GET, HEAD and OPTIONS, and on WebSocket upgrades, which browsers send without a preflight).
 
-`authorize` is called with the right of the matched route: `public`; `data` (a project key or the admin token); `metrics`
-(nothing on loopback, else the admin token); `admin`.
+`authorize` is called with what the matched route needs (`gw.web.rights`).
 
 The dashboard's session cookie is enough for the control plane. On the data plane, whose bodies need no preflight (a form
 with a file), it counts only with the header `X-GW-Dashboard`: a page of another site cannot send that, because its
@@ -25,8 +24,8 @@ import secrets
 from collections.abc import Awaitable, Iterable, Iterator
 from functools import lru_cache
 from ipaddress import ip_address
-from typing import Literal
 
+import attrs
 import trio
 
 from gw.config.settings import ANY_ORIGIN, Serve, Settings
@@ -35,15 +34,15 @@ from gw.dialects.request_io import header
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
-from gw.registry.credentials import ExpiringSet, Principal
+from gw.registry.credentials import ADMIN, ExpiringSet, Principal
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.types.secret import Secret
 from gw.web.reply import Reply, gateway_error
+from gw.web.rights import ROLE_OF, Need
 
 COOKIE = "gw_session"
 LASTS_S = 7 * 86_400
-Right = Literal["public", "data", "metrics", "admin"]
 FAILURES_A_MINUTE = 10
 HELD_S = 1.0  # before a wrong token gets its 429
 MAX_HELD = 100  # answers that wait so; beyond it the next ones are given at once
@@ -55,22 +54,30 @@ _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9a-z-]{1,100}")
 _MAX_ASKED = 100  # names of headers in one preflight
 
 
-def authorize(gateway: Gateway, right: Right, scope: Scope, now: float) -> None:
-    """Raises AuthError (no or wrong credential) or ForbiddenError (a valid one without the right). `now`: Unix seconds.
+def authorize(gateway: Gateway, need: Need, scope: Scope, now: float) -> Principal | None:
+    """Return who may do what `need` says, None where nobody is asked. `now`: Unix seconds.
 
-    A single-use token that is let in is used up here, and Overloaded raised when too many others have been used.
+    Raises AuthError (no or wrong credential) or ForbiddenError (a valid one without the right). A single-use token that is let in is
+    used up here, and Overloaded raised when too many others have been used.
     """
-    if right == "public" or (right == "metrics" and _from_this_machine(gateway.settings.serve, scope)):
-        return
+    if need.right == "public" or (need.right == "metrics" and _from_this_machine(gateway.settings.serve, scope)):
+        return None
     principal = caller(gateway, scope, now)
-    if not principal.is_admin and right != "data":
-        raise ForbiddenError(what="this needs the admin token; a project key is not enough")
+    access, role = principal.access, ROLE_OF.get(need.right)
+    if role is not None and access is None and need.right != "call":
+        raise ForbiddenError(what="this needs the admin token, or somebody with a role; a project key is not enough")
+    if role is not None and access is not None and not access.covers(role):
+        raise ForbiddenError(what=f"this needs the role {role}; yours is {access.role}")
+    if need.capture and (access is None or not access.capture):
+        raise ForbiddenError(what="this needs the right to read captured content")
     gateway.credentials.use_up(principal)
+    return principal
 
 
 def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
     """Identify the caller by the request's credential, or by the dashboard's session. Raises AuthError."""
-    presented = credential(scope["headers"], scope.get("query_string", b"")) if gateway.settings.auth.on else None
+    needs_one = gateway.settings.auth.on or gateway.current.catalog.tokens
+    presented = credential(scope["headers"], scope.get("query_string", b"")) if needs_one else None
     session = _session(gateway, scope, now) if presented is None else None
     return session or principal(gateway, presented)
 
@@ -78,7 +85,7 @@ def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
 def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
     token = gateway.settings.auth.admin_token
     ends = session_expiry(cookies(scope), token, now, gateway.ended_sessions) if token else None
-    return Principal(kind="admin", expires_at=ends) if ends is not None else None
+    return attrs.evolve(ADMIN, expires_at=ends) if ends is not None else None
 
 
 def cookies(scope: Scope) -> Iterable[bytes]:

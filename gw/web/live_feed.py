@@ -8,7 +8,7 @@ has missed when it reads again. Requests that began before a listener came are r
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 import msgspec
 import structlog
@@ -44,11 +44,11 @@ class Feed:
         self.dropped = 0
         self.ended = False
 
-    def reply(self) -> Reply:
-        """Return the answer for a new listener. Raises Overloaded."""
+    def reply(self, projects: Collection[str] | None = None) -> Reply:
+        """Return the answer for a new listener, who sees the requests of `projects`; None = of all. Raises Overloaded."""
         if len(self.listeners) >= MAX_LISTENERS:
             raise Overloaded(what=f"{MAX_LISTENERS} live views are open already", retry_after_s=10.0)
-        return Reply(Stream(self), b"text/event-stream", [NOT_CACHED, (b"x-accel-buffering", b"no")])
+        return Reply(Stream(self, projects), b"text/event-stream", [NOT_CACHED, (b"x-accel-buffering", b"no")])
 
     def began(self, intent: Intent) -> None:
         for listener in self.listeners:
@@ -76,8 +76,9 @@ class Feed:
             self.dropped += 1
             _log.warning("live_view_dropped", missed=listener.missed, dropped=self.dropped)
 
-    async def running(self) -> list[dict[str, object]]:
-        return [started(intent) for intent in await self._store.running()]
+    async def running(self, projects: Collection[str] | None) -> list[dict[str, object]]:
+        intents = await self._store.running()
+        return [started(intent) for intent in intents if projects is None or intent.project in projects]
 
 
 class Stream(AsyncIterator[bytes]):
@@ -86,14 +87,17 @@ class Stream(AsyncIterator[bytes]):
     A class and not a generator: nothing would close a generator that is suspended in its `yield`.
     """
 
-    def __init__(self, feed: Feed) -> None:
+    def __init__(self, feed: Feed, projects: Collection[str] | None = None) -> None:
         self.missed = 0
+        self._projects = projects
         self._events: deque[Event] = deque()
         self._wake = trio.Event()
         self._feed = feed
         self._began = False
 
     def put(self, event: Event) -> None:
+        if self._projects is not None and event.project not in self._projects:
+            return
         if self.missed or len(self._events) >= BUFFER:
             self.missed += 1
         else:
@@ -121,7 +125,7 @@ class Stream(AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         if not self._began:
             self._began = True
-            return event("running", {"requests": await self._feed.running()})
+            return event("running", {"requests": await self._feed.running(self._projects)})
         if not self._events:
             if self.missed or self._feed.ended:
                 raise StopAsyncIteration

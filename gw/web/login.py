@@ -42,7 +42,7 @@ class SessionState(Schema):
 
     auth_on: bool
     authenticated: bool
-    principal: Literal["anyone", "admin", "key"] | None
+    principal: Literal["anyone", "admin", "key", "token"] | None
     project: str | None
     expires_at: float | None
 
@@ -85,8 +85,8 @@ async def _check_token(request: Request, token: str) -> None:
         await failures.slow_down(address, now)
         failures.add(address, now)
         raise
-    if not owner.is_admin:
-        raise ForbiddenError(what="the dashboard needs the admin token; a project key is not enough")
+    if owner.kind not in ("admin", "anyone"):
+        raise ForbiddenError(what="the dashboard needs the admin token; this credential is not enough")
 
 
 def _with_cookie(request: Request, value: str, answer: object) -> Reply:
@@ -96,17 +96,17 @@ def _with_cookie(request: Request, value: str, answer: object) -> Reply:
 
 ROUTES = (
     Route(
-        "POST", "/api/login", "login", "Exchange the admin token for a session cookie.", login, tag="Dashboard", right="public",
+        "POST", "/api/login", "login", "Exchange the admin token for a session cookie.", login, tag="Dashboard",
         body=Login, answers=(LoginAnswer,), errors=(401, 403, 422, 429),
         notes="The cookie lasts 7 days. After ten failed attempts from one address in a minute, wrong tokens get 429, a second late; "
         "the right one is always admitted.",
     ),
     Route(
-        "POST", "/api/logout", "logout", "End the session.", logout, tag="Dashboard", right="public",
+        "POST", "/api/logout", "logout", "End the session.", logout, tag="Dashboard",
         answers=(LogoutAnswer,), errors=(422,),
     ),
     Route(
         "GET", "/api/session", "session", "Say who is asking, and whether a credential is needed.", session, tag="Dashboard",
-        right="public", answers=(SessionState,),
+        answers=(SessionState,),
     ),
 )  # fmt: skip

@@ -13,7 +13,8 @@ import msgspec
 from gw import __version__
 from gw.admin.schemas import Schema
 from gw.types.ids import MODALITIES
-from gw.web.authorization import COOKIE, Right
+from gw.web.authorization import COOKIE
+from gw.web.rights import Right
 from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
 
@@ -69,17 +70,18 @@ _STATUSES = {
     503: "The gateway is overloaded or stopping, or the usage store is unavailable.",
     504: "Every candidate was too slow.",
 }
+_WITH_CREDENTIAL: list[Json] = [{"bearer": []}, {"apiKey": []}, {"session": []}, {}]
 _SECURITY: dict[Right, list[Json]] = {
     "public": [{}],
-    "data": [{"bearer": []}, {"apiKey": []}, {"session": []}, {}],
     "metrics": [{"bearer": []}, {"session": []}, {}],
-    "admin": [{"bearer": []}, {"apiKey": []}, {"session": []}, {}],
+    **dict.fromkeys(("key", "call", "viewer", "operator", "admin"), _WITH_CREDENTIAL),
 }
 _INTRODUCTION = (
     "The control plane and the OpenAI-shaped data plane of a self-hosted voice AI gateway. Rights: `public` needs no "
-    "credential; `data` a project key or the admin token; `admin` the admin token; `metrics` nothing on loopback, else "
-    "the admin token. Without `auth` in gw.yaml no credential is needed. Every answer carries `X-Request-Id`. Admin "
-    "routes refuse unknown query fields."
+    "credential; `key` any valid one; `call` a project key or the role operator; `viewer`, `operator` and `admin` that role or a "
+    "higher one (the admin token has all rights); `metrics` nothing on loopback, else the role viewer. A role for some projects sees "
+    "nothing of others. Without `auth` in gw.yaml no credential is needed. Every answer carries `X-Request-Id`. Routes that need a "
+    "role refuse unknown query fields."
 )
 
 
@@ -156,6 +158,8 @@ def _operation(route: Route, path: str, schemas: _Schemas) -> Json:
         "summary": route.summary,
         "tags": [route.tag],
         "x-gw-right": route.right,
+        "x-gw-reach": route.need.reach,
+        "x-gw-capture": route.need.capture,
         "security": _SECURITY[route.right],
         "responses": dict(_responses(route, schemas, has_parameter=bool(names))),
     }
@@ -180,7 +184,7 @@ def _query_parameter(field: QueryField) -> Json:
 
 def _responses(route: Route, schemas: _Schemas, *, has_parameter: bool) -> Iterator[tuple[str, Json]]:
     yield "200", {"description": "Done.", "content": schemas.content(route.answers)}
-    error = VendorError if route.right == "data" else Error
+    error = VendorError if route.right in ("key", "call") else Error
     for status in sorted(_error_statuses(route, has_parameter)):
         shapes = route.unavailable if status == 503 and route.unavailable else (error,)
         yield str(status), {"description": _STATUSES[status], "content": schemas.content(shapes)}
@@ -191,7 +195,7 @@ def _error_statuses(route: Route, has_parameter: bool) -> set[int]:
     statuses = {*route.errors, 403}  # a foreign Host is refused everywhere
     if route.right != "public":
         statuses.add(401)
-    if route.right == "admin":
+    if not route.lenient:
         statuses.add(422)  # an unknown query field
     if has_parameter:
         statuses.add(404)

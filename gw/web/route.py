@@ -17,12 +17,14 @@ from gw.dialects.request_io import header
 from gw.errors import RequestError
 from gw.gateway import Gateway
 from gw.registry.catalog import Catalog
+from gw.registry.credentials import Principal
 from gw.store.store import Reader
 from gw.types.asgi import Scope
 from gw.types.entities import Actor, ActorSource
-from gw.web.authorization import LoginFailures, Right, caller
+from gw.web.authorization import LoginFailures
 from gw.web.drain import Drain
 from gw.web.live_feed import Feed
+from gw.web.rights import NEEDS, STRICTEST, Need, Right
 from gw.web.static_files import Frontend
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -54,7 +56,8 @@ class ControlPlane:
 class Request(msgspec.Struct):
     """One request to a route. `name` is the value of the path's parameter, "" without one.
 
-    `fields` are those of the query, decoded; `body` is the decoded JSON object of a request with a body.
+    `fields` are those of the query, decoded; `body` is the decoded JSON object of a request with a body. `principal`: who sent it;
+    None for a route that asks nobody.
     """
 
     plane: ControlPlane
@@ -63,14 +66,23 @@ class Request(msgspec.Struct):
     name: str = ""
     fields: list[tuple[str, str]] = []
     body: Mapping[str, object] = {}
+    principal: Principal | None = None
 
     @property
     def gateway(self) -> Gateway:
         return self.plane.gateway
 
     @property
+    def projects(self) -> frozenset[str] | None:
+        """Return the projects of somebody who has a role for some projects only; None = all."""
+        access = None if self.principal is None else self.principal.access
+        return None if access is None else access.projects
+
+    @property
     def catalog(self) -> Catalog:
-        return self.gateway.current.catalog
+        """Return the catalog, without the projects that are not the caller's."""
+        catalog, projects = self.gateway.current.catalog, self.projects
+        return catalog if projects is None else catalog.of_projects(projects)
 
     @property
     def registrar(self) -> Registrar:
@@ -104,10 +116,9 @@ class Request(msgspec.Struct):
     @property
     def actor(self) -> Actor:
         """Return the author of a change, for the audit log. `x-gw-source` is the caller's own statement and gives no right."""
-        principal = caller(self.gateway, self.scope, self.gateway.clock.now())
         claim = self.header(b"x-gw-source")
         source: ActorSource = "mcp" if claim == "mcp" else "cli" if claim == "cli" else "api"
-        return Actor(source=source, name=principal.key_id or principal.kind)
+        return Actor(source=source, name="anyone" if self.principal is None else self.principal.actor)
 
 
 Handler = Callable[[Request], object | Awaitable[object]]
@@ -142,8 +153,9 @@ class Route:
     """One route. `path` is written as in OpenAPI, with at most one parameter.
 
     `handler` is None where the data plane answers. `answers`: alternative shapes of the 200. `errors`: statuses beyond those
-    that follow from right, path and body. `lag_s`: longest wait for the writer before the handler reads records. `lenient`:
-    unknown query fields are ignored, because SDKs and probes send them. `large_body`: only `serve.max_body_mb` limits the body.
+    that follow from right, path and body. `need` is in the table of `gw.web.rights`. `lag_s`: longest wait for the writer before the
+    handler reads records. `lenient`: unknown query fields are ignored, because SDKs and probes send them. `large_body`: only
+    `serve.max_body_mb` limits the body.
     """
 
     method: Method
@@ -153,7 +165,6 @@ class Route:
     handler: Handler | None
     answers: tuple[Shape, ...]
     tag: str
-    right: Right = "admin"
     query: tuple[QueryField, ...] = ()
     body: Shape = None
     errors: tuple[int, ...] = ()
@@ -163,14 +174,19 @@ class Route:
     """Shapes of a 503 without the usual error body."""
     lag_s: float = 0.0
     large_body: bool = False
+    need: Need = attrs.field(default=attrs.Factory(lambda self: NEEDS.get(self.id, STRICTEST), takes_self=True))
 
     @property
     def paths(self) -> tuple[str, ...]:
         return (self.path, *self.aliases)
 
     @property
+    def right(self) -> Right:
+        return self.need.right
+
+    @property
     def lenient(self) -> bool:
-        return self.right != "admin"
+        return self.right in ("public", "key", "call", "metrics")
 
     def check_query(self, fields: Iterable[tuple[str, str]]) -> None:
         """Refuse unknown and repeated fields: a misspelt filter must not look like an empty result. Raises RequestError."""
@@ -196,6 +212,7 @@ PATH_PARAMETERS = {
     "provider_id": "The provider's id.",
     "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
+    "token_id": "The service token's id.",
     "response_id": "The response's id.",
     "session_id": "The session's id: the one the app sent, else the one the gateway assigned.",
     "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",

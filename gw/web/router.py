@@ -25,6 +25,7 @@ from gw.errors import GwError, RequestError, TooLarge
 from gw.types.asgi import Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import authorize
+from gw.web.confinement import confine
 from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_allowed, not_found, unexpected_error
 from gw.web.route import LOOKUP_LAG_S, ControlPlane, Request, Route, RouteTable
 
@@ -80,6 +81,8 @@ class Router:
         request = self._admitted(scope, route, name)
         if read_body is not None:
             await _receive_body(request, read_body)
+        if request.projects is not None:
+            await confine(request, request.projects)
         if route.lag_s:
             await self._catch_up(route.lag_s)
         answer = route.handler(request) if route.handler else None
@@ -90,11 +93,11 @@ class Router:
     def _admitted(self, scope: Scope, route: Route, name: str) -> Request:
         """Check the right first, then the query: without the right nothing about the query is revealed. Raises GwError."""
         gateway = self.plane.gateway
-        authorize(gateway, route.right, scope, gateway.clock.now())
+        principal = authorize(gateway, route.need, scope, gateway.clock.now())
         query: bytes = scope.get("query_string", b"")
         fields = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True) if query else []
         route.check_query(fields)
-        return Request(self.plane, route, scope, name, fields)
+        return Request(self.plane, route, scope, name, fields, principal=principal)
 
     async def _catch_up(self, within_s: float) -> None:
         """Let the records of finished requests reach the database before it is read, if that takes a moment only."""

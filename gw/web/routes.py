@@ -7,10 +7,11 @@ from gw.web.route import RouteTable
 from gw.web.routes_capture import CAPTURE
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
+from gw.web.routes_people import PEOPLE
 from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
 from gw.web.routes_sessions import SESSIONS, TURNS
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
-    *STATE, *ENTITIES, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, RECONCILE, *DATA_PLANE,
+    *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, RECONCILE, *DATA_PLANE,
 ))  # fmt: skip

@@ -92,14 +92,14 @@ _NOTES = (
 
 def _post(path: str, route_id: str, summary: str, body: Raw, *answers: Raw) -> Route:
     return Route(
-        "POST", path, route_id, summary, None, tag="Voice", right="data", aliases=(f"/openai{path}",), body=body,
+        "POST", path, route_id, summary, None, tag="Voice", aliases=(f"/openai{path}",), body=body,
         answers=answers, errors=_FAILURES, notes=_NOTES,
     )  # fmt: skip
 
 
 def _stored(method: Method, path: str, route_id: str, summary: str, answer: dict[str, Any]) -> Route:
     return Route(
-        method, path, route_id, summary, None, tag="Voice", right="data", aliases=(f"/openai{path}",), errors=(404,),
+        method, path, route_id, summary, None, tag="Voice", aliases=(f"/openai{path}",), errors=(404,),
         answers=(Raw("application/json", answer),),
     )  # fmt: skip
 

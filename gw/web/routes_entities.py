@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 from gw.admin import fallbacks, keys, listings, models, projects, providers, voice_list
 from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
 from gw.dialects import model_lookup
+from gw.errors import ForbiddenError
 from gw.types.ids import MODALITIES
 from gw.web.route import READ_LAG_S, QueryField, Raw, Request, Route
 
@@ -30,13 +32,21 @@ def list_models(request: Request) -> object:
     return listings.models(request.catalog, request.gateway.started_at, project=project, **chosen)
 
 
+def update_project(request: Request) -> Awaitable[projects.ProjectUpdated]:
+    """Change a project. What is captured is decided by those who may read it. Raises ForbiddenError."""
+    access = request.principal.access if request.principal is not None else None
+    if "capture" in request.body and access is not None and not access.capture:
+        raise ForbiddenError(what="to change what is captured needs the right to read captured content")
+    return projects.update(request.registrar, request.name, request.body, request.actor)
+
+
 _models, _projects, _providers, _keys, _fallbacks = (
     partial(Route, tag=tag) for tag in ("Models", "Projects", "Providers", "Keys", "Fallbacks")
 )
 
 ENTITIES = (
     _models(
-        "GET", "/v1/models", "list_models", "All models.", list_models, right="data", aliases=("/openai/v1/models", "/openai/models"),
+        "GET", "/v1/models", "list_models", "All models.", list_models, aliases=("/openai/v1/models", "/openai/models"),
         query=(
             QueryField("project", {"type": "string"}, "Only those of this project's default stack."),
             QueryField("modality", {"enum": list(MODALITIES)}, "Only this modality."),
@@ -53,7 +63,7 @@ ENTITIES = (
     ),
     _models(
         "GET", "/v1/models/{model_id}", "get_model", "One model, by any name that requests may have.",
-        lambda r: model_lookup.find(r.gateway, model_lookup.reader(r.gateway, r.scope), r.name), right="data",
+        lambda r: model_lookup.find(r.gateway, model_lookup.reader(r.gateway, r.scope), r.name),
         notes="A name that is not listed is found where the price tables know it at the vendor that a request with it would go to.",
         aliases=("/openai/v1/models/{model_id}", "/openai/models/{model_id}"), query=(_VERSION,),
         answers=(listings.OneModel,), errors=(404,),
@@ -89,7 +99,7 @@ ENTITIES = (
     ),
     _projects(
         "PATCH", "/v1/projects/{project_id}", "update_project", "Change a project.",
-        lambda r: projects.update(r.registrar, r.name, r.body, r.actor),
+        update_project,
         body=projects.UpdateProject, answers=(projects.ProjectUpdated,), errors=(404, 422, 503),
     ),
     _projects(
@@ -129,7 +139,8 @@ ENTITIES = (
         lambda r: check_provider(r.catalog.provider(r.name), r.gateway.pool), answers=(ProviderHealth,), errors=(404, 422),
     ),
     _keys(
-        "GET", "/v1/keys", "list_keys", "All project keys, masked.", lambda r: keys.listing(r.registrar, r.gateway.ledger.key_spent),
+        "GET", "/v1/keys", "list_keys", "All project keys, masked.",
+        lambda r: keys.listing(r.registrar, r.gateway.ledger.key_spent, r.projects),
         answers=(keys.Keys,),
     ),
     _keys(

@@ -251,7 +251,7 @@ DASHBOARD = (
         lag_s=READ_LAG_S, answers=(listings.Projects,), errors=(503,),
     ),
     _dashboard(
-        "/api/live", "live", "Requests as they run and finish.", lambda r: r.plane.feed.reply(),
+        "/api/live", "live", "Requests as they run and finish.", lambda r: r.plane.feed.reply(r.projects),
         answers=(Raw("text/event-stream", {}),), errors=(503,),
         notes="Server-sent events. `running` comes first and lists the requests in flight; `started` is one call of a "
               "provider (a fallback is another one, with a higher `attempt`); `finished` is a log record. A client that does "
@@ -309,14 +309,14 @@ CHARTS = (
     ),
     _page(
         "projects", "Projects with today's costs, and the stacks.",
-        lambda r: pages.projects(r.registrar, r.gateway.clock.now(), spent_in=r.gateway.ledger.spent_in), pages.ProjectsPage,
+        lambda r: pages.projects(r.registrar, r.catalog, r.gateway.clock.now(), spent_in=r.gateway.ledger.spent_in), pages.ProjectsPage,
         lag_s=READ_LAG_S, errors=(503,),
     ),
     _page(
         "keys", "Keys, and the projects a new one can be for.",
-        lambda r: pages.access_keys(r.registrar, spent_in=r.gateway.ledger.key_spent), pages.KeysPage,
+        lambda r: pages.access_keys(r.registrar, r.catalog, spent_in=r.gateway.ledger.key_spent), pages.KeysPage,
     ),
-    _page("playground", "What can be tried.", lambda r: pages.playground(r.registrar), pages.PlaygroundPage),
+    _page("playground", "What can be tried.", lambda r: pages.playground(r.gateway.settings, r.catalog), pages.PlaygroundPage),
     _page(
         "settings", "The configuration in force, each value with its origin (secrets are masked), and the fleet.", settings,
         SettingsPage,

@@ -162,20 +162,20 @@ async def config_check(request: Request) -> ConfigCheck:
 
 STATE = (
     _get(
-        "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front, right="public",
+        "/", "front", "The dashboard for a client that accepts `text/html`, else the health object.", front,
         answers=(Front, _HTML), errors=(503,), unavailable=(_HTML,),
     ),
-    _get("/health", "health", "Whether the gateway runs.", health, right="public", answers=(GatewayHealth,)),
+    _get("/health", "health", "Whether the gateway runs.", health, answers=(GatewayHealth,)),
     _get(
         "/ready", "ready", "Whether new work should be sent here; 503 while draining, or while records could be lost.",
-        ready, right="public", answers=(Ready,), errors=(503,), unavailable=(Ready,), notes="503 has the same body.",
+        ready, answers=(Ready,), errors=(503,), unavailable=(Ready,), notes="503 has the same body.",
     ),
     _get(
-        "/v1/openapi.json", "openapi", "This document.", openapi_document, right="public",
+        "/v1/openapi.json", "openapi", "This document.", openapi_document,
         answers=(Raw("application/json", {"type": "object"}),),
     ),
     _get(
-        "/v1/metrics", "metrics", "Prometheus text exposition.", metrics, right="metrics",
+        "/v1/metrics", "metrics", "Prometheus text exposition.", metrics,
         answers=(Raw("text/plain", {"type": "string"}),),
         notes="Needs no credential from this machine when the gateway is bound to loopback.",
     ),

@@ -32,7 +32,7 @@ class LimitedCallers:
             self._has_keys = any(map(is_counted, limits))
         if not self._projects and not self._has_keys:
             return False
-        presented = credential(head.headers, head.query) if auth.on or catalog.keys else None
+        presented = credential(head.headers, head.query) if auth.on or catalog.keys or catalog.tokens else None
         try:
             bearer = principal(self._gateway, presented)
         except GwError:  # the worker refuses it

@@ -43,7 +43,11 @@ async def test_models_with_their_prices(registrar):
 
 async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
     await projects.create(registrar, {"project_id": "new", "fallbacks": {"llm": ["sim/echo"]}}, BY)
-    page = as_json(await pages.projects(registrar, NOON, spent_in=lambda name, _period: 1_700_000_000 if name == "shop" else 0))
+
+    def spent_in(name, _period):
+        return 1_700_000_000 if name == "shop" else 0
+
+    page = as_json(await pages.projects(registrar, registrar.catalog, NOON, spent_in=spent_in))
     rows = _by(page["projects"], "project_id")
     shop, new = rows["shop"], rows["new"]
     assert (shop["today_spend"], shop["share"], shop["budget_status"]) == (1.7, 0.85, "warning")
@@ -54,7 +58,7 @@ async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
 
 async def test_keys(registrar):
     created = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
-    page = as_json(pages.access_keys(registrar, spent_in=lambda _key, _period: 0))
+    page = as_json(pages.access_keys(registrar, registrar.catalog, spent_in=lambda _key, _period: 0))
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
     assert created.key not in str(page)
@@ -62,7 +66,7 @@ async def test_keys(registrar):
 
 
 async def test_playground(registrar):
-    page = as_json(pages.playground(registrar))
+    page = as_json(pages.playground(registrar.settings, registrar.catalog))
     assert page["models"] == {"stt": ["sim/tone"], "llm": ["sim/echo", "openai/gpt-x"], "tts": ["sim/tone"]}
     assert (page["stacks"], page["auth_on"]) == (["demo"], False)
 

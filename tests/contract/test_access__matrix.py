@@ -73,7 +73,7 @@ def expected(mode: str, kind: str, operation: Route) -> int:
     if kind in NOBODY:
         return 401
     if kind in ("project key", "temporary token"):
-        return 403 if right == "admin" else 0
+        return 0 if right in ("key", "call") else 403
     if kind == "session without its header":
         return 401 if operation.tag == "Voice" else 0
     return 0

@@ -72,7 +72,8 @@ READS = {
     "first_audio": "/v1/first-audio",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
-    "list_keys": "/v1/keys", "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
+    "list_keys": "/v1/keys", "list_tokens": "/v1/tokens",
+    "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",
     "series": "/api/series", "histogram": "/api/histogram?model=groq/openai/gpt-oss-20b", "forecast": "/api/forecast",
@@ -95,12 +96,13 @@ async def test_every_read_has_its_shape(running):
     await store_records(running.gateway, record(1, turn_id="t1", session_id="s1"), failed)
     await running.ask("POST", "/v1/projects", PROJECT)
     key_id = (await running.ask("POST", "/v1/keys", {})).json["key_id"]
-    for operation_id, target in {**READS, "get_key": f"/v1/keys/{key_id}"}.items():
+    token_id = (await running.ask("POST", "/v1/tokens", {"name": "ci", "role": "viewer"})).json["token_id"]
+    for operation_id, target in {**READS, "get_key": f"/v1/keys/{key_id}", "get_token": f"/v1/tokens/{token_id}"}.items():
         answer = await running.get(target)
         assert conforms(answer, operation_id)
         assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
     reads = {route.id for route in TABLE.routes if route.method == "GET"}
-    assert reads == set(READS) | {"get_key"} | NO_JSON | SHARED | STORED | CAPTURED
+    assert reads == set(READS) | {"get_key", "get_token"} | NO_JSON | SHARED | STORED | CAPTURED
 
 
 async def test_health(running):

@@ -39,7 +39,7 @@ def test_operation_ids_are_unique():
 
 def test_every_operation_says_who_may_and_what_comes():
     for path, _, operation in operations():
-        assert operation["x-gw-right"] in ("public", "data", "metrics", "admin"), path
+        assert operation["x-gw-right"] in ("public", "key", "call", "metrics", "viewer", "operator", "admin"), path
         assert ("401" in operation["responses"]) or operation["x-gw-right"] == "public", path
         assert operation["responses"]["200"]["content"], path
         assert operation["summary"], path

@@ -11,6 +11,7 @@ from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
 from gw.web.live_feed import Feed
 from gw.web.reply import Reply
+from gw.web.rights import Need
 from gw.web.route import ControlPlane, Route, RouteTable
 from gw.web.router import Router
 from gw.web.static_files import File, Frontend
@@ -22,11 +23,12 @@ from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 LONG = bytes(range(256)) * 1_000
 
 
-def routing(gateway, *, right="admin", files=None, serves=lambda method, path: False, **handlers) -> Router:
+def routing(gateway, *, need=None, files=None, serves=lambda method, path: False, **handlers) -> Router:
     """Return a router of handlers by name, at `/name`; `one` takes a name, `deep` one with slashes."""
+    kept = {} if need is None else {"need": need}
     paths = {"one": "/one/{name}", "deep": "/deep/{model_id}", "change": "/it"}
     table = RouteTable(
-        Route("POST" if name == "change" else "GET", paths.get(name, f"/{name}"), name, "", handler, answers=(), tag="X", right=right)
+        Route("POST" if name == "change" else "GET", paths.get(name, f"/{name}"), name, "", handler, answers=(), tag="X", **kept)
         for name, handler in handlers.items()
     )
     drain = Drain()
@@ -101,7 +103,7 @@ async def test_405_names_the_methods_of_both_planes(gateway):
     ],
 )
 async def test_what_a_handler_receives(gateway, target, name, fields):
-    assert (await call(routing(gateway, right="data", it=echo, one=echo, deep=echo), target)).json == [name, fields]
+    assert (await call(routing(gateway, need=Need("call"), it=echo, one=echo, deep=echo), target)).json == [name, fields]
 
 
 async def test_files_and_pages_need_no_credential_and_no_query_check(guarded):
@@ -116,7 +118,7 @@ async def test_files_and_pages_need_no_credential_and_no_query_check(guarded):
 async def test_a_route_needs_the_admin_token_unless_it_says_otherwise(guarded):
     router = routing(guarded, it=echo)
     assert [(await call(router, "/it", headers)).status for headers in ({}, SHOP, ADMIN)] == [401, 403, 200]
-    assert (await call(routing(guarded, right="data", it=echo), "/it", SHOP)).status == 200
+    assert (await call(routing(guarded, need=Need("call"), it=echo), "/it", SHOP)).status == 200
 
 
 async def test_the_right_is_checked_before_the_query(guarded):

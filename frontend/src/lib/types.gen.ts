@@ -13,7 +13,7 @@ export interface Shapes {
   };
   AuditEntry: {
     timestamp: number;
-    entity_type: "capture" | "fallbacks" | "key" | "model" | "project" | "provider";
+    entity_type: "capture" | "fallbacks" | "key" | "model" | "project" | "provider" | "token";
     entity_id: string;
     action: "create" | "delete" | "read" | "update";
     changes: { [key: string]: unknown };
@@ -782,7 +782,7 @@ export interface Shapes {
   SessionState: {
     auth_on: boolean;
     authenticated: boolean;
-    principal: "admin" | "anyone" | "key" | null;
+    principal: "admin" | "anyone" | "key" | "token" | null;
     project: string | null;
     expires_at: number | null;
   };
