@@ -24,7 +24,6 @@ import trio
 
 from gw.dialects.request_io import Headers
 from gw.dialects.websocket import WebSocketSession
-from gw.errors import one_error
 from gw.relay.listening import ListeningSession
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent, ListenRequest
@@ -34,7 +33,6 @@ from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, D
 T = TypeVar("T")
 
 ANSWER_S = 2.0  # time for a transcript to become final after a flush; after it a `DelayedReply` is sent
-FAREWELL_S = 2.0  # time for the provider to end the session and report its usage after the client has closed
 
 
 async def listen(
@@ -58,19 +56,14 @@ async def listen(
             for frame in protocol.opening():
                 await socket.send(frame)
         socket.busy_while(lambda: live.owes_transcript)
-        with one_error():
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(_receive, session, live, protocol, early, nursery)
-                await live.for_each_batch(send_events)
-                nursery.cancel_scope.cancel()
+        await live.serve(send_events, partial(_receive, session, live, protocol, early))
     await socket.close()
 
 
 async def _receive(
-    session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol, early: Sequence[ClientMessage],
-    nursery: trio.Nursery,
-) -> None:  # fmt: skip
-    handle = partial(_handle, session, live, nursery)
+    session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol, early: Sequence[ClientMessage]
+) -> None:
+    handle = partial(_handle, session, live)
 
     def take(frame: Frame) -> Pending:
         messages = protocol.receive(frame)
@@ -81,12 +74,9 @@ async def _receive(
     if (pending := _each(early, handle)) is not None:
         await pending
     await session.socket.for_each_message(take)
-    live.left = True
-    nursery.cancel_scope.deadline = trio.current_time() + FAREWELL_S
-    await live.finish()
 
 
-def _handle(session: WebSocketSession, live: ListeningSession, nursery: trio.Nursery, message: ClientMessage) -> Pending:
+def _handle(session: WebSocketSession, live: ListeningSession, message: ClientMessage) -> Pending:
     match message:
         case Audio(data=data):
             return live.send_audio_or_pending(data)
@@ -95,7 +85,7 @@ def _handle(session: WebSocketSession, live: ListeningSession, nursery: trio.Nur
         case DirectReply(frame=frame):
             return session.socket.send_or_pending(frame)
         case DelayedReply():
-            nursery.start_soon(_reply_later, session, message)
+            live.start_soon(_reply_later, session, message)
         case Control.FLUSH:
             return live.flush()
         case Control.FINISH:

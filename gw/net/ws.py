@@ -186,6 +186,11 @@ class WebSocket(WsSession):
         return errors.UpstreamProtocolError(provider=self._provider, detail=detail)
 
 
+async def _dialled() -> WebSocket:
+    """Stand in for the function that has dialled: it refers to the handshake, which takes 3 kB."""
+    raise RuntimeError("this session was dialled before")
+
+
 class HeldWebSocket(AbstractAsyncContextManager[WebSocket]):
     """A session for the time of a block. A class, since a generator for each of thousands of sessions takes three times the memory."""
 
@@ -195,7 +200,8 @@ class HeldWebSocket(AbstractAsyncContextManager[WebSocket]):
         self._dial = dial
 
     async def __aenter__(self) -> WebSocket:
-        self._ws = await self._dial()
+        dial, self._dial = self._dial, _dialled
+        self._ws = await dial()
         return self._ws
 
     async def __aexit__(

@@ -17,7 +17,6 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 
 import attrs
@@ -50,6 +49,8 @@ MAX_FRAMES = 64  # control frames kept for the next provider
 LOOK_AGAIN_S = 0.02  # a silent provider may have answered while this process was busy
 GIVE_UP_S = 3.0  # speech that the last provider to be dialled must leave unanswered: if it is given up, the session has failed
 
+Deliver = Callable[[list[ListenEvent]], Pending]
+
 _log = structlog.get_logger("gw.relay")
 
 
@@ -65,7 +66,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.replay = self.audio.replay
         self._turns, self._times = turns, times
         self._silence_s = planner.routing.silence_ms / 1000
-        self._deliver: Callable[[list[ListenEvent]], Pending] | None = None
+        self._deliver: Deliver | None = None
         self._flush_offset = 0  # end of the audio that was to be final at once
         self._frames: list[str] = []  # the caller's control frames, for a provider that follows
         self._doubtful = ""  # the last final transcript, if it may cover audio that is sent again
@@ -74,27 +75,21 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
 
     # ------------------------------------------------------------------ the caller's side
 
-    async def for_each_batch(self, deliver: Callable[[list[ListenEvent]], Pending]) -> None:
-        """Call `deliver` with each list of events where the provider is read, until the session has ended.
+    async def serve(self, deliver: Deliver, read: Callable[[], Awaitable[None]]) -> None:
+        """Run `read`, which sends until the caller leaves, and call `deliver` with each list of events, until the session has ended.
 
-        In place of `receive`, it saves a hop for every event. An exception of `deliver` ends the session.
+        In place of `receive`: events are delivered where the provider is read. After `read` the session has FAREWELL_S to end.
         """
-        with suppress(trio.WouldBlock, trio.EndOfChannel):
-            while True:
-                events = self._events.receive_nowait()
-                self._before_delivery(events)
-                if (pending := deliver(events)) is not None:
-                    await pending
+        while (events := self._events.take_now()) is not None:
+            self._before_delivery(events)
+            if (pending := deliver(events)) is not None:
+                await pending
         self._deliver = deliver
-        try:
-            await self._events.receive()
-        except trio.EndOfChannel:
-            if self._failure is not None:
-                raise self._failure from None
+        await self._read_until_ended(read)
 
     def _emit(self, events: list[ListenEvent]) -> Pending:
         if self._deliver is None:
-            return self._out.send(events)
+            return self._events.put(events)
         self._before_delivery(events)
         pending = self._deliver(events)
         return None if pending is None else self._wait_for_caller(pending)

@@ -35,6 +35,7 @@ from gw.relay.attempt import Attempt
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.dial_order import DialOrder, served_s
+from gw.relay.event_queue import EventQueue
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
@@ -54,7 +55,7 @@ A = TypeVar("A", bound="SessionAttempt[Any]")
 Fail = Callable[[ProviderError], None]
 """Ends an attempt from another task than the one that reads it."""
 
-EVENTS = 64  # lists of events that wait for a caller that does not read; then the provider waits too
+FAREWELL_S = 2.0  # time for the provider to end the session and report its usage after the caller has left
 WATCH_S = 0.25
 BLOCKED_S = 2.0  # a provider that takes no input for so long has failed
 _RESERVED: dict[Modality, Usage] = {
@@ -118,7 +119,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self._finishing = False
         self._failure: GwError | None = None
         self.left = False  # the caller has closed: nobody would hear another candidate
-        self._out, self._events = trio.open_memory_channel[list[E]](EVENTS)
+        self._events: EventQueue[E] = EventQueue()
+        self._reading: trio.CancelScope | None = None  # cancelled when the session has ended
+        self._nursery: trio.Nursery
 
     @property
     def call(self) -> PreparedCall[S] | None:
@@ -144,7 +147,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
                 self.planner.admit(self.meter, self.candidates, estimate_nusd)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:
-                    self._begin(nursery)
+                    self._nursery = nursery
+                    self._begin()
                     nursery.start_soon(self._drive)
                     yield self
                     nursery.cancel_scope.cancel()
@@ -157,18 +161,35 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         finally:
             self.in_flight.requests -= 1
 
-    def _begin(self, nursery: trio.Nursery) -> None:
-        """Take the nursery for tasks that end with the session."""
+    def _begin(self) -> None:
+        """Start what runs beside the session, before its driver."""
+
+    def start_soon(self, function: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run a task that ends with the session; what it raises ends the session."""
+        self._nursery.start_soon(function, *args)
 
     async def receive(self) -> list[E]:
         """Return the next events; the last list ends the session. Raise the last failure when no candidate is left."""
         try:
-            events = await self._events.receive()
+            events = await self._events.take()
         except trio.EndOfChannel:
             assert self._failure is not None
             raise self._failure from None
         self._before_delivery(events)
         return events
+
+    async def _read_until_ended(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Run `read` until the session has ended, which has FAREWELL_S left once `read` returns. Raise the last failure."""
+        with trio.CancelScope() as self._reading:
+            if self._events.is_closed:
+                self._reading.cancel()
+            await read()
+            self.left = True
+            self._reading.deadline = trio.current_time() + FAREWELL_S
+            await self.finish()
+            await trio.sleep_forever()
+        if self._failure is not None:
+            raise self._failure from None
 
     def _before_delivery(self, events: list[E]) -> None:
         if self.meter.capture is not None:
@@ -231,11 +252,14 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def _drive(self) -> None:
         """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
         self.order = DialOrder(self.candidates.models)
-        with self._out:
-            try:
-                await try_in_turn(self.order, self._serve, self._can_move)
-            except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
-                self._failure = error
+        try:
+            await try_in_turn(self.order, self._serve, self._can_move)
+        except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
+            self._failure = error
+        finally:
+            self._events.close()
+            if self._reading is not None:
+                self._reading.cancel()
 
     async def first_content(self, session: S, provider: str) -> list[E]:
         """Read nothing: an attempt is ready with its handshake."""
@@ -324,6 +348,10 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     def _can_move(self) -> bool:
         """Return whether another provider can take over what is left."""
         return True
+
+    @abstractmethod
+    async def finish(self) -> None:
+        """Announce that the caller will send no more."""
 
     @abstractmethod
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...

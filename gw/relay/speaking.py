@@ -83,8 +83,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self._dialled_for = -math.inf  # begin of the silence in which the next candidate was dialled
         self._first_audio_s = planner.routing.first_event_s["tts"]
 
-    def _begin(self, nursery: trio.Nursery) -> None:
-        self._ahead = SocketsAhead(nursery)
+    def _begin(self) -> None:
+        self._ahead = SocketsAhead(self._nursery)
 
     @property
     def audio_s(self) -> float:
@@ -279,7 +279,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
                 for piece in pieces:
                     out.append(self._audio(attempt, event if attempt.converter is None else AudioChunk(data=piece)))
                     if attempt.converter is not None:
-                        await self._out.send(out.copy())
+                        await self._events.put(out.copy())
                         out.clear()
             elif isinstance(event, (Flushed, SpeakEnd)) and (fault := self._shortness(attempt, event)) is not None:
                 break
@@ -288,7 +288,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         if out:
-            await self._out.send(out)
+            await self._events.put(out)
         if fault is not None:
             raise fault
 

@@ -135,7 +135,7 @@ async def test_a_session_that_fails_in_the_moment_of_its_end_ends_once(tmp_path,
         session = _EndsAsItFails(relay.planner, relay.in_flight, relay.turns, relay.answer_times, request)
         delivered: list[list[type]] = []
         async with session.run(Caller()), trio.open_nursery() as nursery:
-            nursery.start_soon(session.for_each_batch, lambda events: delivered.append([*map(type, events)]))
+            nursery.start_soon(session.serve, lambda events: delivered.append([*map(type, events)]), trio.sleep_forever)
             await trio.testing.wait_all_tasks_blocked()
             session.may_end.set()
             await trio.sleep(10)
