@@ -1,6 +1,7 @@
 """Check local links, anchors, code blocks, the navigation of the site, and generated pages: docs/cli.md (the commands),
 docs/api.md (the routes), docs/mcp.md (the MCP server), docs/providers/README.md (the providers),
-docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml), docs/plots/*.svg (measured figures).
+docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml), docs/plots/*.svg (measured figures),
+docs/pictures/*.svg (of the concepts).
 `--write` regenerates the pages."""
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import click
 from api_reference import api_page
 from build_site import navigation_faults
 from config_schema import schema_text
+from diagrams import PICTURES
 from markdown_pages import anchors, block_faults, links, not_run
 from mcp_reference import mcp_page
 from plots import added_plot, cpu_plot
@@ -96,6 +98,7 @@ def _resolves(page: Path, target: str) -> bool:
 GENERATED: dict[Path, Callable[[], str]] = {
     REFERENCE: reference, API: api_page, PROVIDERS: provider_page, PRESETS: preset_page, MCP: mcp_page, SCHEMA: schema_text,
     PLOTS / "cpu.svg": cpu_plot, PLOTS / "added.svg": added_plot,
+    **{ROOT / "docs" / "pictures" / f"{name}.svg": picture for name, picture in PICTURES.items()},
 }  # fmt: skip
 
 

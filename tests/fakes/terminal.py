@@ -108,8 +108,9 @@ def terminal(folder: Path, **env: str) -> Iterator[Terminal]:
     """Open a terminal whose `gw` and `python` are those of the tests, without the settings of whoever runs them."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("GW_", "PYTEST_", "COV_")) and name != "VIRTUAL_ENV"}
     programs = f"{Path(sys.executable).parent}:{own['PATH']}"
-    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / ".config"), "TMPDIR": str(folder), "NO_COLOR": "1"}
-    opened = Terminal(folder, own | home | {"PATH": programs, "PYTHONIOENCODING": "utf-8"} | env)
+    home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / ".config"), "TMPDIR": str(folder)}
+    settings = {"PATH": programs, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": ""}
+    opened = Terminal(folder, own | home | settings | env)
     try:
         yield opened
     finally:
