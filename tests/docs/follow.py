@@ -16,7 +16,12 @@ from gw.registry.merge import build
 from gw.types.provider_types import PROVIDER_TYPES
 from tests.fakes.terminal import Failed, Terminal
 
-PLACES = {"GW_VALKEY_URL": "valkey://127.0.0.1:6379/0", "GW_DATABASE_URL": "postgresql://gw@127.0.0.1/gw"}
+PLACES = {
+    "GW_VALKEY_URL": "valkey://127.0.0.1:6379/0", "GW_DATABASE_URL": "postgresql://gw@127.0.0.1/gw",
+    "GW_ALERT_SECRET": "whsec_jEHw0dKq5n8bY2mVt7LrXsP4cZ9uQ1oA6fGiTeWyRk0=", "SLACK_WEBHOOK_URL": "https://hooks.example.com/T0/B0",
+}  # fmt: skip
+ADDRESS = re.compile(r"\$\{(\w+)\}.*# (?:such as )?(\w+://[^\s;,]+)")
+"""A variable whose value the comment on its line shows."""
 SECRET = "8c41f0d2ab7795e36fe208b14d6c93a7"
 NUMBER = re.compile(r"\$?\d[\d.,]*")
 BLANKS = re.compile(r"\s+")
@@ -115,6 +120,7 @@ def check_configuration(text: str, value: dict[str, object]) -> None:
         rest["providers"] = {name: {} if name == "sim" else {"api_key": "k" * 40} for name in sorted(named)}
     whole = text + ("\n" + yaml.safe_dump(rest) if rest else "")
     env = {name: PLACES.get(name, f"{SECRET}-{name}") for name in re.findall(r"\$\{(\w+)\}", whole)} | {"GW_SECRET": SECRET}
+    env |= {name: address for name, address in ADDRESS.findall(whole) if name not in PLACES}
     settings = parse(whole, file="gw.yaml", env=env, data_dir=Path("."))
     assert settings.warnings == (), settings.warnings
     build(settings)
