@@ -17,11 +17,12 @@ from gw.admin.registrar import Registrar
 from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
 from gw.config.fleet_rules import check_fleet, fleet_error
-from gw.config.settings import Settings
+from gw.config.settings import Auth, Settings
 from gw.errors import BankUnreachable, ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
 from gw.policy.form_order import FormOrder
+from gw.policy.spend_periods import PeriodSpend
 from gw.pricing.book import PriceBook, RateRow
 from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
@@ -32,7 +33,7 @@ from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.fleet_notices import FleetNotices
-from gw.relay.key_limits import KeyUse
+from gw.relay.key_limits import KeyUse, key_budgets, project_budgets
 from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
@@ -244,12 +245,16 @@ async def open_gateway(
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
             limits.keep(catalog.providers, catalog.models)
+            if ledger is not None:
+                _share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
             metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
 
+        ledger: Ledger | None = None
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         if share is None:
             await registrar.load(decrypt=not read_only)
-            ledger = await _ledger(clock, store, current.catalog, leases, in_fleet=bool(settings.fleet.valkey))
+            ledger = await _ledger(clock, store, leases, in_fleet=bool(settings.fleet.valkey))
+            _share_limits(ledger, current.catalog, settings.auth, only_used=False)  # the bank knows from the start what was spent
         else:
             registrar.adopt(settings, share.catalog)
             ledger = Ledger(clock, {}, leases=leases)
@@ -335,23 +340,29 @@ def member_name(settings: Settings) -> str:
     return settings.fleet.instance or socket.gethostname()
 
 
-async def _ledger(clock: Clock, store: Store, catalog: Catalog, leases: Leases | None, *, in_fleet: bool) -> Ledger:
-    """Return the spend of today and before, as the records have it.
-
-    In a fleet, that of today is this gateway's, since each reports its own.
-    """
-    spend = store.spend_of_instance if in_fleet else store.spend
-    spent = await spend(utc_day(clock.now()))
-    owners = await store.owner_spend(utc_day(clock.now()))
+async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet: bool) -> Ledger:
+    """Return the spend of today and before, as the records have it. In a fleet it is this gateway's, since each reports its own."""
+    day = utc_day(clock.now())
+    spent = await (store.spend_of_instance if in_fleet else store.spend)(day)
+    owners = await (store.owner_spend_of_instance if in_fleet else store.owner_spend)(day)
     estimated = {project: spend.estimated for project, spend in spent.items()}
-    ledger = Ledger(
+    return Ledger(
         clock, {project: spend.total for project, spend in spent.items()}, estimated, leases,
         {project: spend.earlier for project, spend in owners.projects.items()},
-        {key: KeyUse(spend.today, spend.earlier) for key, spend in owners.keys.items()},
+        {key: KeyUse(PeriodSpend(spend.today, spend.earlier)) for key, spend in owners.keys.items()},
     )  # fmt: skip
-    for project in catalog.projects.values():
-        ledger.budget_lease(project)  # so that the bank knows from the start what was spent
-    return ledger
+
+
+def _share_limits(ledger: Ledger, catalog: Catalog, auth: Auth, *, only_used: bool) -> None:
+    """Have the budgets and the limits of keys that are in force now shared with other processes. See `Ledger.share`."""
+    keys = [(key.id, key.project, key.limits) for key in catalog.keys]
+    keys += [(key.id(number), key.project, key.limits) for number, key in enumerate(auth.keys, 1)]
+    limited = [(id_, project, limits) for id_, project, limits in keys if limits is not None]
+    owners = [project_budgets(project) for project in catalog.projects.values()]
+    owners += [key_budgets(limits, project, id_) for id_, project, limits in limited]
+    ledger.share(
+        [owner for owner in owners if owner is not None], {id_: limits for id_, _, limits in limited}, only_used=only_used
+    )
 
 
 def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> CaptureStore:

@@ -7,7 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from gw.admin.schemas import Schema
-from gw.errors import BankUnreachable
+from gw.errors import BankUnreachable, budget_kind
+from gw.policy.budget_account import BudgetAccount, parse_account
 from gw.types.bank import AccountStatus, BankReader, BankStatus, LeaseKind
 from gw.types.usage import NANO
 
@@ -37,7 +38,7 @@ class FleetAccount(Schema):
 
 
 class FleetStatus(Schema):
-    """`accounts` are today's budgets, and the rates and slots of the last hour."""
+    """`accounts` are budgets of periods that have not ended, and the rates and slots of the last hour."""
 
     members: list[FleetMember]
     accounts: list[FleetAccount]
@@ -56,8 +57,9 @@ class FleetPage(FleetStatus):
 
 
 def fleet_status(status: BankStatus, day: int) -> FleetStatus:
-    """Return what the server has for people: amounts in USD, and no accounts of days before `day`."""
-    current = [account for account in status.accounts if _day(account.account) in (None, day)]
+    """Return what the server has for people: amounts in USD, and no budgets of periods that ended before `day`."""
+    budgets = {account: parse_account(account.account) for account in status.accounts}
+    current = [account for account, budget in budgets.items() if budget is None or budget.is_current(day)]
     return FleetStatus(
         members=[FleetMember(instance=member.instance, last_seen_s=member.seen_s) for member in sorted(status.members)],
         accounts=[_account(account) for account in sorted(current)],
@@ -77,15 +79,15 @@ async def fleet_page(bank: BankReader, day: int, *, name: str, instance: str, al
     )
 
 
-def _day(account: str) -> int | None:
-    """Return the UTC day of a budget's account; None: the account is of no day."""
-    kind, _, name = account.partition(":")
-    return int(name.partition(":")[0]) if kind == "budget" else None
+def _budget_name(budget: BudgetAccount) -> str:
+    kind = "budget" if budget.period == "day" else f"{budget_kind(budget.period)} budget"
+    return f"{kind} {budget.id}" if budget.kind == "project" else f"{kind} of key {budget.id}"
 
 
 def _account(status: AccountStatus) -> FleetAccount:
     unit = NANO if status.kind == "budget" else 1
-    name = f"budget {status.account.split(':', 2)[2]}" if status.kind == "budget" else status.account.replace(":", " ")
+    budget = parse_account(status.account)
+    name = status.account.replace(":", " ") if budget is None else _budget_name(budget)
     return FleetAccount(
         account=name, kind=status.kind, limit=status.limit / unit, used=status.used / unit, open=status.open / unit,
         shares=[

@@ -259,26 +259,11 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("auth", "admin_token"), "auth.admin_token is empty: no credential is required")
     if not is_loopback(settings.serve.host) and not settings.auth.on:
         yield _at(document, ("serve", "host"), "open to every machine that can reach it (auth.allow_open)")
-    if settings.fleet.valkey:
-        yield from _not_shared(document, settings)
     if settings.mcp.enabled and settings.auth.admin_token and not settings.mcp_token:
         what = "mcp.enabled without GW_MCP_TOKEN: every account of this machine can administer the gateway"
         yield _at(document, ("mcp", "enabled"), what)
     if why := weakness(settings.secret.reveal()):
         yield f"GW_SECRET {why}. Whoever copies the database could find it out and decrypt it; `gw secret rotate` changes it ({HINT})"
-
-
-def _not_shared(document: Document, settings: Settings) -> Iterator[str]:
-    """Yield the limits that each gateway of a fleet counts for itself."""
-    for project in settings.projects.values():
-        for name in ("weekly_budget", "monthly_budget", "total_budget"):
-            if getattr(project, name):
-                place: Path = ("projects", project.id, name)
-                yield _at(document, place, f"{dotted(place)} is not shared in a fleet: each gateway counts it for itself")
-    for index, key in enumerate(settings.auth.keys):
-        if key.limits is not None:
-            place = ("auth", "keys", index)
-            yield _at(document, place, f"the limits of {dotted(place)} are not shared in a fleet: each gateway counts them for itself")
 
 
 def _at(document: Document, path: Path, what: str) -> str:

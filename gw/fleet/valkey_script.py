@@ -10,7 +10,8 @@ doubles hold exactly; they are written with %.0f, since Lua would write large on
     gw:{NAME}:joins          str     number of runs
     gw:{NAME}:born           str     milliseconds at which the bank began
     gw:{NAME}:accounts       set     keys of the accounts
-    gw:{NAME}:account:A      hash    kind, limit, used, open, lack, wanting (how many have or lack some), tokens, at, per_s, counted,
+    gw:{NAME}:account:A      hash    goes when nobody has asked for it for an hour; that of a budget, a day after its period, `total` never.
+                                     kind, limit, used, open, lack, wanting (how many have or lack some), tokens, at, per_s, counted,
                                      counted_at, "m:" + member (run, number, used, open, granted, lacks)
 """
 
@@ -61,6 +62,7 @@ local seen, runs, born_key, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local member, run, number = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local settle_ms, dead_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local SCARCE_S, COUNTED_S, AHEAD_S = 2.0, 0.5, 1.0
+local KEEP_MS = {day = 172800000, week = 9 * 86400000, month = 33 * 86400000}
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local now = now_ms / 1000
@@ -91,7 +93,9 @@ for i = 5, #KEYS do
             'counted_at', string.format('%.3f', now))
         redis.call('SADD', index, account)
     end
-    redis.call('PEXPIRE', account, kind == 'budget' and 172800000 or 3600000)
+    local period = string.match(account, ':budget:%a+:(%a+):')
+    if period == 'total' then redis.call('PERSIST', account)
+    else redis.call('PEXPIRE', account, KEEP_MS[period] or (kind == 'budget' and KEEP_MS.day) or 3600000) end
     local e = entry_of(account, member)
     if not e then e = {run = run, number = 0, used = 0, open = 0, granted = 0, lacks = 0} end
     if e.run ~= run then

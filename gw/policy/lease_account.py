@@ -27,6 +27,9 @@ from gw.types.bank import MEMBER_DEAD_S, Ask, Exchange, LeaseGrant, LeaseKind
 
 SCARCE_S = 2.0
 AHEAD_S = 1.0
+_KEEP_S = 2 * 86_400.0
+"""After the last ask, within which the figures of an account are kept: members that have used something ask every few seconds."""
+_LOOK_S = 3_600.0
 _COUNTED_S = 0.5  # over which the speed of use is measured, at least
 
 
@@ -47,7 +50,7 @@ class LeaseAccount:
         self.used = self.open = self.lack = self._has_or_wants = 0  # sums over the entries
         self._entries: dict[str, _Entry] = {}
         self._tokens = float(limit)
-        self._at = self._counted_at = now
+        self._at = self._counted_at = self.asked_at = now
         self._counted = 0
         self._per_s = 0.0
 
@@ -171,6 +174,7 @@ class LeaseAccounts:
     def __init__(self, now: float, *, settle_s: float = 0.0) -> None:
         """`settle_s`: no budget is granted before, since members may not have reported yet what they had used."""
         self._grants_from = now + settle_s
+        self._look_at = now + _LOOK_S
         self._accounts: dict[str, LeaseAccount] = {}
         self._seen: dict[str, float] = {}
         self._runs: dict[str, str] = {}
@@ -188,10 +192,13 @@ class LeaseAccounts:
         for other, at in list(self._seen.items()):
             if at < now - MEMBER_DEAD_S:
                 self._bury(other)
+        self._forget_old(now)
         grants = []
         for ask in asks:
             account = self._accounts.get(ask.account)
-            if account is None:
+            if account is not None:
+                account.asked_at = now
+            else:
                 account = self._accounts[ask.account] = LeaseAccount(ask.kind, ask.limit, now)
             may_grant = ask.kind != "budget" or now >= self._grants_from
             grants.append(account.settle(ask, member, run, number, len(self._seen), now, grants=may_grant))
@@ -204,6 +211,12 @@ class LeaseAccounts:
         self._seen.pop(member, None)
         for account in self._accounts.values():
             account.drop(member)
+
+    def _forget_old(self, now: float) -> None:
+        """Forget accounts of which no member has said anything for a long time: their periods are over."""
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_S
+            self._accounts = {name: account for name, account in self._accounts.items() if account.asked_at >= now - _KEEP_S}
 
     def _bury(self, member: str) -> None:
         del self._seen[member]

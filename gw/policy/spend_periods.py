@@ -62,3 +62,29 @@ class EarlierSpend:
                 return self.month
             case "total":
                 return self.total
+
+
+class PeriodSpend:
+    """Spend on the current day, and before it."""
+
+    __slots__ = ("earlier", "today")
+
+    def __init__(self, today: int = 0, earlier: EarlierSpend | None = None) -> None:
+        self.today = today
+        self.earlier = EarlierSpend() if earlier is None else earlier
+
+    def of(self, period: BudgetPeriod) -> int:
+        """Return what was spent in the current period."""
+        return self.today + self.earlier.of(period)
+
+    def add(self, spent: int, day: int, today: int) -> None:
+        """Count what was spent by a request that began on `day`."""
+        if day == today:
+            self.today += spent
+        else:
+            self.earlier.add_late(day, today, spent)
+
+    def end_day(self, ended: int, day: int) -> None:
+        """Begin another day."""
+        self.earlier.end_day(ended, day, self.today)
+        self.today = 0

@@ -2,37 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 
 import structlog
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.policy import budget
+from gw.policy.budget_account import OwnerId
 from gw.policy.lease import Lease
 from gw.policy.spend_periods import BudgetPeriod, EarlierSpend
 from gw.relay.key_limits import KeyUse
 from gw.relay.leased_limits import LeasedSlots
 from gw.relay.leases import Leases
 from gw.relay.places import Places
+from gw.relay.shared_budgets import BudgetLease, BudgetOwner, SharedBudgets
+from gw.relay.shared_key import SharedKey
 from gw.telemetry.clock import DAY_S, Clock, utc_day
 from gw.types.entities import OnFullDisk, Project
+from gw.types.ids import KeyLimits
 from gw.types.usage import NANO
 
 
 class Reservation:
     """An estimate set aside from a project's budget while its request runs."""
 
-    __slots__ = ("day", "key", "lease", "nusd", "project")
+    __slots__ = ("day", "key", "key_id", "leases", "nusd", "project")
 
-    def __init__(self, project: str, day: int, nusd: int, lease: Lease | None = None) -> None:
-        """`lease`: of a fleet's budget, in which it is set aside as well."""
+    def __init__(self, project: str, day: int, nusd: int, leases: Sequence[Lease] = ()) -> None:
+        """`leases`: of budgets that several processes share, in which it is set aside as well."""
         self.project = project
         self.day = day
         self.nusd = nusd
-        self.lease = lease
+        self.leases = leases
         self.key: KeyUse | None = None
         """The caller's key."""
+        self.key_id = ""
 
 
 class Ledger:
@@ -52,9 +57,11 @@ class Ledger:
         `earlier`: what each project spent before today; `keys`: what each key has spent.
         """
         self._earlier = dict(earlier or {})
+        self._earlier_elsewhere: dict[str, EarlierSpend] = {}  # part of it that other processes of this gateway, which run, have spent
         self._keys = dict(keys or {})
         self.leases = leases
-        self._budgets: dict[str, Lease] = {}  # of today, by project
+        self.shared = None if leases is None else SharedBudgets(leases, self._used_here)
+        """Leases of the budgets that several processes share; None: this process counts alone."""
         self._clock = clock
         self._day = utc_day(clock.now())
         self._ends = (self._day + 1) * DAY_S
@@ -79,9 +86,8 @@ class Ledger:
             ended, self._day = self._day, utc_day(now)
             self._end_day(ended)
             self._ends = (self._day + 1) * DAY_S
-            if self.leases is not None:
-                self.leases.retire(self._budgets.values())
-            self._budgets.clear()
+            if self.shared is not None:
+                self.shared.end_day(self._day)
             self._spent.clear()
             self._estimated.clear()
             self._elsewhere.clear()
@@ -91,9 +97,11 @@ class Ledger:
         for project in self._spent.keys() | self._earlier.keys() | self._elsewhere.keys():
             elsewhere, _ = self._elsewhere.get(project, (0, 0))
             self.earlier(project).end_day(ended, self._day, self._spent.get(project, 0) + elsewhere)
+            if elsewhere or project in self._earlier_elsewhere:
+                self._earlier_elsewhere.setdefault(project, EarlierSpend()).end_day(ended, self._day, elsewhere)
         for use in self._keys.values():
-            use.earlier.end_day(ended, self._day, use.today)
-            use.today = 0
+            use.spend.end_day(ended, self._day)
+            use.elsewhere.end_day(ended, self._day)
 
     def earlier(self, project: str) -> EarlierSpend:
         """Return what a project spent before today."""
@@ -107,14 +115,28 @@ class Ledger:
         self._roll()
         use = self._keys.get(key_id)
         if use is None:
-            use = self._keys[key_id] = KeyUse(0, EarlierSpend())
+            use = self._keys[key_id] = KeyUse()
         return use
 
-    def charge_key(self, reservation: Reservation, key_id: str) -> None:
-        """Set a reservation aside from what the caller's key may use, too."""
-        reservation.key = use = self.key(key_id)
+    def limited_key(self, key_id: str, limits: KeyLimits) -> KeyUse:
+        """Return the same of a key with limits; what several processes share of them is leased from now on."""
+        use = self.key(key_id)
+        if self.leases is not None:
+            if use.shared is None:
+                use.shared = SharedKey(self.leases, key_id, lambda: use.in_flight)
+            use.shared.follow(limits)
+        return use
+
+    def charge_key(self, reservation: Reservation, key_id: str, leases: Sequence[Lease] = ()) -> None:
+        """Set a reservation aside from what the caller's key may use, too. `leases`: of its budgets."""
+        reservation.key, reservation.key_id = use, _ = self.key(key_id), key_id
         use.in_flight += 1
         use.reserved += reservation.nusd
+        if use.shared is not None:
+            use.shared.enter()
+        if leases and self.shared is not None:
+            self.shared.reserve(leases, reservation.nusd)
+            reservation.leases = (*reservation.leases, *leases)
 
     def spent(self, project: str) -> int:
         """Return the nano-USD spent by finished requests of today."""
@@ -124,10 +146,7 @@ class Ledger:
 
     def spent_in_fleet(self, project: str) -> int:
         """Return `spent`, what other processes of this gateway have spent, and of a project with a budget the same of the whole fleet."""
-        lease = self._budgets.get(project)
-        spent = self.spent(project)
-        elsewhere, _ = self._elsewhere.get(project, (0, 0))
-        return spent + max(elsewhere, lease.others_used if lease is not None else 0)
+        return self.spent_in(project, "day")
 
     def count_elsewhere(self, project: str, day: int, nusd: int, estimated_nusd: int) -> None:
         """Count what another process of this gateway has spent; `estimated_nusd` is a part of `nusd`."""
@@ -136,10 +155,13 @@ class Ledger:
             self._elsewhere[project] = before + nusd, estimated + estimated_nusd
         else:
             self.earlier(project).add_late(day, self._day, nusd)
+            self._earlier_elsewhere.setdefault(project, EarlierSpend()).add_late(day, self._day, nusd)
 
     def count_key_elsewhere(self, key_id: str, day: int, nusd: int) -> None:
         """Count what a key has spent through another process of this gateway."""
-        self.key(key_id).add(nusd, day, self._day)
+        use = self.key(key_id)
+        use.spend.add(nusd, day, self._day)
+        use.elsewhere.add(nusd, day, self._day)
 
     def spent_in_gateway(self, project: str) -> int:
         """Return the nano-USD spent today by finished requests, in all processes of this gateway."""
@@ -148,36 +170,69 @@ class Ledger:
 
     def take_over(self, project: str, day: int, nusd: int, estimated_nusd: int) -> None:
         """Count as spent here what a process has spent that is gone, and that `count_elsewhere` has counted."""
-        if day != self.day:
-            return  # it is counted as spent before today
-        self.count_elsewhere(project, day, -nusd, -estimated_nusd)
-        self._spent[project] = self._spent.get(project, 0) + nusd
-        self._estimated[project] = self._estimated.get(project, 0) + estimated_nusd
-        if (lease := self._budgets.get(project)) is not None:
-            lease.settle(0, nusd)
+        if day == self.day:
+            self.count_elsewhere(project, day, -nusd, -estimated_nusd)
+            self._spent[project] = self._spent.get(project, 0) + nusd
+            self._estimated[project] = self._estimated.get(project, 0) + estimated_nusd
+        else:
+            self._earlier_elsewhere.setdefault(project, EarlierSpend()).add_late(day, self._day, -nusd)
+        if self.shared is not None:
+            self.shared.settle([("project", project)], (), 0, nusd, day)
+
+    def take_over_key(self, key_id: str, day: int, nusd: int) -> None:
+        """Count as spent here what a key has spent through a process that is gone, and that `count_key_elsewhere` has counted."""
+        self.key(key_id).elsewhere.add(-nusd, day, self.day)
+        if self.shared is not None:
+            self.shared.settle([("key", key_id)], (), 0, nusd, day)
+
+    def _used_here(self, owner: OwnerId, period: BudgetPeriod) -> int:
+        """Return what this process alone has spent in the current period."""
+        kind, id_ = owner
+        if kind == "key":
+            use = self._keys.get(id_)
+            return use.spend.of(period) - use.elsewhere.of(period) if use is not None else 0
+        elsewhere = self._earlier_elsewhere.get(id_)
+        return self._spent.get(id_, 0) + self.earlier(id_).of(period) - (0 if elsewhere is None else elsewhere.of(period))
 
     def spent_in(self, project: str, period: BudgetPeriod) -> int:
-        """Return the nano-USD that a project spent in the current period; of today's, what the fleet spent counts too."""
-        today = self.spent_in_fleet(project)
-        return today + self.earlier(project).of(period)
+        """Return the nano-USD that a project spent in the current period; where it has a budget, what others spent of it counts too."""
+        return self._spent_by_all(("project", project), period, self.spent_in_gateway(project) + self.earlier(project).of(period))
 
     def key_spent(self, key_id: str, period: BudgetPeriod) -> int:
-        """Return the nano-USD that a key spent in the current period."""
+        """Return the nano-USD that a key spent in the current period, like `spent_in`."""
         self._roll()
         use = self._keys.get(key_id)
-        return use.today + use.earlier.of(period) if use is not None else 0
+        return self._spent_by_all(("key", key_id), period, use.spend.of(period) if use is not None else 0)
 
-    def budget_lease(self, project: Project) -> Lease | None:
-        """Return the lease of today's budget of a project; None without a fleet or a budget."""
-        if self.leases is None or not project.daily_budget_nusd:
-            return None
+    def _spent_by_all(self, owner: OwnerId, period: BudgetPeriod, in_gateway: int) -> int:
+        lease = None if self.shared is None else self.shared.held(owner, period)
+        if lease is None:
+            return in_gateway
+        return max(in_gateway, self._used_here(owner, period) + lease.lease.others_used)
+
+    def budget_leases(self, owner: BudgetOwner | None) -> Sequence[BudgetLease]:
+        """Return the leases of an owner's budgets, where several processes share them."""
+        if self.shared is None or owner is None:
+            return ()
+        if self._clock.now() >= self._ends:
+            self._roll()
+        return self.shared.of(owner, self._day)
+
+    def share(self, owners: Sequence[BudgetOwner], limits: Mapping[str, KeyLimits], *, only_used: bool) -> None:
+        """Lease the budgets of these owners, and of no others, so that the bank knows what was spent of them.
+
+        `limits`: of the keys that have some; `only_used`: leave out owners that have spent nothing here.
+        """
+        if self.shared is None:
+            return
         self._roll()
-        lease = self._budgets.get(project.id)
-        if lease is None or lease.limit != project.daily_budget_nusd:
-            account = f"budget:{self._day}:{project.id}"
-            lease = self.leases.lease(account, "budget", project.daily_budget_nusd, self._spent.get(project.id, 0))
-            self._budgets[project.id] = lease
-        return lease
+        for owner in owners:
+            if not only_used or any(self._used_here(owner.id, period) for period, _ in owner.budgets):
+                self.shared.of(owner, self._day)
+        self.shared.keep({owner.id for owner in owners})
+        for key_id, use in self._keys.items():
+            if use.shared is not None:
+                use.shared.follow(limits.get(key_id))
 
     def cost(self, project: str) -> int:
         """Return the known costs of today, those of other processes of this gateway included."""
@@ -234,18 +289,17 @@ class Ledger:
                 places.most = slots.most
             places.hand_over()
 
-    def reserve(self, project: str, nusd: int, lease: Lease | None = None) -> Reservation:
+    def reserve(self, project: str, nusd: int, leases: Sequence[Lease] = ()) -> Reservation:
         if self._clock.now() >= self._ends:
             self._roll()
-        if lease is not None and self.leases is not None:
-            lease.reserve(nusd)
-            self.leases.spoken_for(lease)
+        if leases and self.shared is not None:
+            self.shared.reserve(leases, nusd)
         self._in_flight[project] = self._in_flight.get(project, 0) + 1
         if self._slots and (slots := self._slots.get(project)) is not None:
             slots.enter()
         if nusd:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
-        return Reservation(project, self._day, nusd, lease)
+        return Reservation(project, self._day, nusd, leases)
 
     def settle(self, reservation: Reservation, nusd: int, estimated_nusd: int = 0) -> None:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
@@ -261,8 +315,11 @@ class Ledger:
                 self._reserved[project] = left
             else:
                 del self._reserved[project]
-        if self.leases is not None:
-            self._settle_lease(reservation, nusd + estimated_nusd)
+        if self.shared is not None:
+            owners: list[OwnerId] = [("project", project)]
+            if reservation.key is not None:
+                owners.append(("key", reservation.key_id))
+            self.shared.settle(owners, reservation.leases, reservation.nusd, nusd + estimated_nusd, reservation.day)
         if reservation.key is not None:
             reservation.key.settle(reservation.nusd, nusd + estimated_nusd, reservation.day, self._day)
         if reservation.day != self._day:  # its day is over
@@ -275,20 +332,14 @@ class Ledger:
             self._spent[project] = self._spent.get(project, 0) + nusd
 
 
-    def _settle_lease(self, reservation: Reservation, nusd: int) -> None:
-        if reservation.lease is not None:
-            reservation.lease.settle(reservation.nusd, nusd)
-        elif (lease := self._budgets.get(reservation.project)) is not None and reservation.day == self._day:
-            lease.settle(0, nusd)  # the project got its budget while the request ran
-
-
 _log = structlog.get_logger("gw.relay")
 
 
 def admit(
-    ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool, on_full_disk: OnFullDisk = "budgets"
-) -> Reservation:
-    """Reserve the estimate.
+    ledger: Ledger, project: Project, estimate_nusd: int, *, store_accepts: bool, on_full_disk: OnFullDisk = "budgets",
+    budgets: BudgetOwner | None = None,
+) -> Reservation:  # fmt: skip
+    """Reserve the estimate. `budgets`: all of the project, which are decided on here where several processes share them.
 
     Raise TooManyAtOnce where the project has as many requests at once as it may, BudgetExceededError, BudgetReserved while
     only reservations fill the budget, or StoreUnavailable while no record can be written, as `on_full_disk` says.
@@ -297,12 +348,16 @@ def admit(
         raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
     if on_full_disk == "refuse" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")
-    if not project.daily_budget_nusd:
+    if ledger.shared is None and not project.daily_budget_nusd:
         return ledger.reserve(project.id, estimate_nusd)
-    if project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
+    if project.daily_budget_nusd and project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
-    if ledger.leases is not None and (lease := ledger.budget_lease(project)) is not None:
-        return _admit_in_fleet(ledger, project, lease, estimate_nusd)
+    if ledger.shared is not None:
+        if budgets is None:
+            return ledger.reserve(project.id, estimate_nusd)
+        leases = ledger.budget_leases(budgets)
+        ledger.shared.check(budgets, leases, estimate_nusd)
+        return ledger.reserve(project.id, estimate_nusd, tuple([one.lease for one in leases]))
     limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
     committed = spent + ledger.reserved(project.id)
     verdict = budget.decide(
@@ -318,25 +373,3 @@ def admit(
     if verdict == "warn" and committed >= limit:
         _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
     return ledger.reserve(project.id, estimate_nusd)
-
-
-def _admit_in_fleet(ledger: Ledger, project: Project, lease: Lease, estimate_nusd: int) -> Reservation:
-    """Reserve the estimate in the lease; a project that only warns goes on without room.
-
-    Raise BudgetExceededError, BudgetReserved or, while the bank cannot be reached, StoreUnavailable.
-    """
-    if lease.room < max(1, estimate_nusd):
-        limit, spent = project.daily_budget_nusd, ledger.spent_in_fleet(project.id)
-        if project.budget_action != "block":
-            if spent >= limit:
-                _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
-        elif spent >= limit:
-            raise BudgetExceededError(project=project.id, daily_budget=limit / NANO, spent=spent / NANO)
-        elif ledger.leases is not None and (why := ledger.leases.why_unknown(lease, max(1, estimate_nusd))):
-            raise StoreUnavailable(what=f"what is left of the budget of project {project.id!r} is not known: {why}")
-        else:
-            raise BudgetReserved(
-                what=f"requests in flight have reserved what is left of the daily budget of project {project.id!r}, ${limit / NANO:g} "
-                f"(spent ${spent / NANO:.6g} in the whole fleet); try again when one ends"
-            )
-    return ledger.reserve(project.id, estimate_nusd, lease)

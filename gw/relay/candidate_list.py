@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import msgspec
 
 from gw.registry.catalog import Catalog, Model, Provider
-from gw.relay.key_limits import BudgetOwner, longer_budgets
+from gw.relay.key_limits import longer_budgets, project_budgets
+from gw.relay.shared_budgets import BudgetOwner
 from gw.types.entities import Project
 from gw.types.model_routes import Routed
 
@@ -26,9 +27,12 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     """Provider of the only candidate, if it has a limit of calls at once."""
     longer: BudgetOwner | None = None
     """The project's budgets of more than a day; None without any."""
+    budgets: BudgetOwner | None = None
+    """All budgets of the project; None without any."""
 
     def __post_init__(self) -> None:
         provider = self.catalog.providers.get(self.models[0].provider) if len(self.models) == 1 else None
         is_limited = provider is not None and provider.max_concurrent is not None
         msgspec.structs.force_setattr(self, "limited", provider if is_limited else None)
         msgspec.structs.force_setattr(self, "longer", longer_budgets(self.project))
+        msgspec.structs.force_setattr(self, "budgets", project_budgets(self.project))

@@ -26,17 +26,18 @@ from gw.policy.hedge import HedgeBudget
 from gw.policy.response_times import ResponseTimes
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
-from gw.relay import admission
+from gw.relay import admission, request_limits
 from gw.relay.accounting import Accounting
 from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import chat_honoured, honoured, takes_own
-from gw.relay.key_limits import allowed, budgets_of, check_budgets, check_key
+from gw.relay.key_limits import allowed, budgets_of
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.relay.route_choice import RouteChooser
+from gw.relay.shared_key import SharedKey
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
@@ -184,21 +185,18 @@ class CandidatePlanner:
         stack = self.current.catalog.stacks.get(project.default_stack or "")
         return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
 
-    def lease(self, candidates: Candidates, estimate_nusd: int) -> Pending:
-        """Return the wait for room in the budget that a fleet shares; None if there is room, or no such budget."""
-        ledger = self.accounting.ledger
-        if ledger.leases is None or (lease := ledger.budget_lease(candidates.project)) is None:
-            return None
-        return ledger.leases.wait(lease, max(1, estimate_nusd))
+    def lease(self, candidates: Candidates, caller: Caller, estimate_nusd: int) -> Pending:
+        """Return the wait for room in limits of the project or the key that several processes share; None if there is room, or no limit."""
+        return request_limits.room(self.accounting.ledger, candidates, caller, estimate_nusd)
 
     async def wait_for_lease(self, room: Awaitable[None], candidates: Candidates, caller: Caller, estimate_nusd: int) -> None:
-        """Wait for room in the budget, which has to be leased, and again for the place, which another request may have taken meanwhile."""
+        """Wait for room, which has to be leased, and again for the place, which another request may have taken meanwhile."""
         await room
         for _ in range(_TRIES):
             if (place := self.place(candidates, caller)) is None:
                 return
             await place
-            if (again := self.lease(candidates, estimate_nusd)) is None:
+            if (again := self.lease(candidates, caller, estimate_nusd)) is None:
                 return
             await again
 
@@ -230,31 +228,32 @@ class CandidatePlanner:
         return estimate
 
     def admit(self, meter: Meter, candidates: Candidates, estimate_nusd: int) -> None:
-        """Reserve the estimate. Raise what `admission.admit`, `check_key` and `check_budgets` raise."""
+        """Reserve the estimate. Raise what `admission.admit`, `gw.relay.key_limits` and `SharedBudgets.check` raise."""
         accounting, caller, project = self.accounting, meter.caller, candidates.project
         ledger, accepting = accounting.ledger, accounting.records.accepting
         if caller.limits is not None or candidates.longer is not None:
-            self._check_limits(candidates, caller, accepting=accepting)
+            self._check_limits(candidates, caller, estimate_nusd, accepting=accepting)
         meter.reservation = reservation = admission.admit(
-            ledger, project, estimate_nusd, store_accepts=accepting, on_full_disk=self._on_full_disk,
-        )
+            ledger, project, estimate_nusd, store_accepts=accepting, on_full_disk=self._on_full_disk, budgets=candidates.budgets,
+        )  # fmt: skip
         if caller.key_id is not None:
-            ledger.charge_key(reservation, caller.key_id)
+            ledger.charge_key(reservation, caller.key_id, request_limits.key_leases(ledger, candidates, caller))
 
-    def _check_limits(self, candidates: Candidates, caller: Caller, *, accepting: bool) -> None:
+    def _check_limits(self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, accepting: bool) -> None:
         """Check the limits of the caller's key, and the project's budgets of more than a day."""
-        ledger, project, longer, limits = self.accounting.ledger, candidates.project, candidates.longer, caller.limits
+        longer, limits = candidates.longer, caller.limits
         must_hold = (longer is not None and longer.blocks) or (limits is not None and bool(budgets_of(limits)))
         if must_hold and not accepting and self._on_full_disk == "budgets":
             raise StoreUnavailable(what="usage cannot be recorded now, and the budget of this project or key must hold")
-        if longer is not None:
-            spent, reserved = ledger.spent_in_gateway(project.id), ledger.reserved(project.id)
-            check_budgets(longer, today=spent, earlier=ledger.earlier(project.id), reserved=reserved)
-        if limits is not None and caller.key_id is not None:
-            check_key(ledger.key(caller.key_id), limits, project.id, caller.key_id, trio.current_time())
+        request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, trio.current_time())
 
     def place(self, candidates: Candidates, caller: Caller) -> Pending:
-        """Return the wait of a request whose project, or whose only provider, has as many at once as it may; else None."""
+        """Return the wait of a request whose key, project or only provider has as many at once as it may; else None."""
+        if self.in_fleet and (key := request_limits.shared_key(self.accounting.ledger, caller)) is not None and key.is_full():
+            return self._wait_for_key(key, candidates, caller)
+        return self._place_of_all(candidates, caller)
+
+    def _place_of_all(self, candidates: Candidates, caller: Caller) -> Pending:
         project = candidates.project
         if project.max_concurrent is not None and self.accounting.ledger.is_full(project):
             return self._wait_in_project(candidates, caller)
@@ -262,6 +261,11 @@ class CandidatePlanner:
             return None
         gate = self._only_gate(candidates)
         return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full() else None
+
+    async def _wait_for_key(self, key: SharedKey, candidates: Candidates, caller: Caller) -> None:
+        await key.wait_for_slot()
+        if (place := self._place_of_all(candidates, caller)) is not None:
+            await place
 
     async def _wait_in_project(self, candidates: Candidates, caller: Caller) -> None:
         project, ledger = candidates.project, self.accounting.ledger

@@ -1,19 +1,20 @@
 """Limits beside the daily budget of a project: its other budgets, and all limits of the caller's key.
 
-All are decided in memory, before any upstream byte. `KeyUse` is what the ledger knows of a key.
+All are decided in memory, before any upstream byte. `KeyUse` is what the ledger knows of a key. Where several processes share limits,
+`gw.relay.shared_budgets` decides on budgets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import structlog
 
 from gw.errors import BudgetExceededError, BudgetReserved, ForbiddenError, KeyRateLimited, TooManyAtOnce, budget_kind
 from gw.policy.bucket import Bucket
-from gw.policy.spend_periods import BudgetPeriod, EarlierSpend
+from gw.policy.spend_periods import BudgetPeriod, EarlierSpend, PeriodSpend
+from gw.relay.shared_budgets import BudgetOwner
+from gw.relay.shared_key import SharedKey
 from gw.types.entities import Project
 from gw.types.ids import KeyLimits
 from gw.types.usage import NANO
@@ -28,46 +29,40 @@ _log = structlog.get_logger("gw.relay")
 class KeyUse:
     """Spend of a key, and its requests in flight. Money is nano-USD."""
 
-    __slots__ = ("_bucket", "earlier", "in_flight", "reserved", "today")
+    __slots__ = ("_bucket", "_owner", "elsewhere", "in_flight", "reserved", "shared", "spend")
 
-    def __init__(self, today: int, earlier: EarlierSpend) -> None:
-        self.today = today
-        self.earlier = earlier
+    def __init__(self, spend: PeriodSpend | None = None) -> None:
+        self.spend = PeriodSpend() if spend is None else spend
+        self.elsewhere = PeriodSpend()
+        """Part of it that other processes of this gateway, which run, have spent."""
         self.reserved = 0
         self.in_flight = 0
+        self.shared: SharedKey | None = None
+        """The key's part in limits that several processes share."""
         self._bucket: Bucket | None = None
+        self._owner: tuple[KeyLimits, BudgetOwner | None] | None = None
 
     def settle(self, reserved: int, spent: int, day: int, today: int) -> None:
         """Release what a request had reserved and add what it cost, which belongs to the `day` it began on."""
         self.in_flight -= 1
         self.reserved -= reserved
-        self.add(spent, day, today)
+        self.spend.add(spent, day, today)
+        if self.shared is not None:
+            self.shared.leave()
 
-    def add(self, spent: int, day: int, today: int) -> None:
-        """Add what a request cost."""
-        if day == today:
-            self.today += spent
-        else:
-            self.earlier.add_late(day, today, spent)
+    def budgets(self, limits: KeyLimits, project: str, key_id: str) -> BudgetOwner | None:
+        """Return the budgets of the key; None without any."""
+        if self._owner is None or self._owner[0] is not limits:
+            self._owner = limits, key_budgets(limits, project, key_id)
+        return self._owner[1]
 
     def wait_s(self, per_minute: int, now: float) -> float:
         """Count a request; return the seconds until the next may be made if it is one too many, else 0. `now` is monotonic."""
+        if self.shared is not None and self.shared.bucket is not None:
+            return self.shared.bucket.take(now)
         if self._bucket is None or self._bucket.per_minute != per_minute:
             self._bucket = Bucket(per_minute, now)
         return self._bucket.take(now)
-
-
-class BudgetOwner(msgspec.Struct, frozen=True):
-    """A project, or a key of it, with its budgets in nano-USD."""
-
-    project: str
-    key_id: str | None
-    budgets: Sequence[tuple[BudgetPeriod, int]]
-    blocks: bool
-
-    @property
-    def name(self) -> str:
-        return f"project {self.project!r}" if self.key_id is None else f"key {self.key_id!r} of project {self.project!r}"
 
 
 def budgets_of(owner: Project | KeyLimits) -> tuple[tuple[BudgetPeriod, int], ...]:
@@ -77,6 +72,18 @@ def budgets_of(owner: Project | KeyLimits) -> tuple[tuple[BudgetPeriod, int], ..
         ("month", owner.monthly_budget_nusd), ("total", owner.total_budget_nusd),
     )  # fmt: skip
     return tuple([(period, nusd) for period, nusd in budgets if nusd])
+
+
+def key_budgets(limits: KeyLimits, project: str, key_id: str) -> BudgetOwner | None:
+    """Return the budgets of a key; None without any."""
+    budgets = budgets_of(limits)
+    return BudgetOwner(project, key_id, budgets, True) if budgets else None
+
+
+def project_budgets(project: Project) -> BudgetOwner | None:
+    """Return the budgets of a project; None without any."""
+    budgets = budgets_of(project)
+    return BudgetOwner(project.id, None, budgets, project.budget_action == "block") if budgets else None
 
 
 def longer_budgets(project: Project) -> BudgetOwner | None:
@@ -111,17 +118,18 @@ def check_budgets(owner: BudgetOwner, *, today: int, earlier: EarlierSpend, rese
             )
 
 
-def check_key(use: KeyUse, limits: KeyLimits, project: str, key_id: str, now: float) -> None:
-    """Refuse a request of a key that is at a limit, and count one that is not. `now` is monotonic.
+def check_concurrency(use: KeyUse, limits: KeyLimits, key_id: str) -> None:
+    """Raise TooManyAtOnce where a key has as many requests and sessions at once as it may."""
+    most = limits.max_concurrent
+    if most is None:
+        return
+    slots = None if use.shared is None else use.shared.slots
+    if use.in_flight >= (most if slots is None else slots.most):
+        raise TooManyAtOnce(what=f"the key {key_id!r} has {most} requests and sessions at once, its limit")
 
-    Raise TooManyAtOnce, KeyRateLimited and what `check_budgets` raises.
-    """
-    if limits.max_concurrent is not None and use.in_flight >= limits.max_concurrent:
-        what = f"the key {key_id!r} has {limits.max_concurrent} requests and sessions at once, its limit"
-        raise TooManyAtOnce(what=what)
-    if budgets := budgets_of(limits):
-        owner = BudgetOwner(project, key_id, budgets, True)
-        check_budgets(owner, today=use.today, earlier=use.earlier, reserved=use.reserved)
+
+def check_rate(use: KeyUse, limits: KeyLimits, key_id: str, now: float) -> None:
+    """Count a request of a key. Raise KeyRateLimited for one too many. `now` is monotonic."""
     if limits.requests_per_minute is not None and (wait_s := use.wait_s(limits.requests_per_minute, now)):
         what = f"the key {key_id!r} has made {limits.requests_per_minute} requests in a minute, its limit"
         raise KeyRateLimited(what=what, retry_after_s=wait_s)

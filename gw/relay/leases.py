@@ -10,7 +10,7 @@ that are held, and rates and slots by the share that this process last had.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 
 import structlog
 import trio
@@ -24,6 +24,8 @@ WAIT_S = 0.05
 ALONE_S = 0.5  # between two attempts to reach the bank
 _LATE_S = 0.02
 """A wait that ends so much after its time says that this process was busy, and may not have read an answer that was there."""
+_MOST_ASKS = 200
+"""Leases in one exchange: the server answers nobody else meanwhile."""
 _REFRESH_S = 10.0  # after which leases that have not changed are spoken of too, to learn what others have used
 
 _log = structlog.get_logger("gw.relay")
@@ -43,6 +45,8 @@ class Leases:
         self._leases: dict[str, Lease] = {}
         self._retired: set[Lease] = set()
         self._number = 0
+        self._rounds = self._rounds_done = 0
+        self._must_report = False
         self._refresh_at = -math.inf
         self._wake = trio.Event()
         self._answered = trio.Event()
@@ -64,6 +68,8 @@ class Leases:
         lease = self._leases.get(account)
         if lease is None:
             lease = self._leases[account] = Lease(account, kind, limit, trio.current_time(), used=used)
+            if used:
+                self._report()
         lease.limit = limit
         self._retired.discard(lease)
         return lease
@@ -86,17 +92,29 @@ class Leases:
         """Return the wait for room, WAIT_S of the bank's time at most; None if there is room, or none can be had."""
         if self.alone_since is not None or not lease.must_wait(need, trio.current_time()):
             return None
-        return self._wait(lease, need)
+        return self._wait(((lease, need),))
 
-    async def _wait(self, lease: Lease, need: int) -> None:
-        if await self._wait_in_time(lease, need) > _LATE_S:
-            await self._wait_in_time(lease, need)
+    def wait_for_all(self, needs: Sequence[tuple[Lease, int]]) -> Awaitable[None] | None:
+        """Return the wait for room in several leases at once, like `wait`."""
+        now = trio.current_time()
+        if self.alone_since is not None or not any(lease.must_wait(need, now) for lease, need in needs):
+            return None
+        return self._wait(needs)
 
-    async def _wait_in_time(self, lease: Lease, need: int) -> float:
+    async def _wait(self, needs: Sequence[tuple[Lease, int]]) -> None:
+        if await self._wait_in_time(needs) > _LATE_S:
+            await self._wait_in_time(needs)
+
+    async def _wait_in_time(self, needs: Sequence[tuple[Lease, int]]) -> float:
         """Wait for room, WAIT_S at most; return by how much later than that it ended."""
         with trio.move_on_after(WAIT_S) as scope:
-            while self.alone_since is None and lease.must_wait(need, trio.current_time()):
-                lease.require(need)
+            while self.alone_since is None:
+                now = trio.current_time()
+                lacking = [(lease, need) for lease, need in needs if lease.must_wait(need, now)]
+                if not lacking:
+                    break
+                for lease, need in lacking:
+                    lease.require(need)
                 self._wake.set()
                 await self._answered.wait()
         return trio.current_time() - scope.deadline
@@ -106,6 +124,18 @@ class Leases:
         if self.is_alone:
             return self.why_alone
         return f"no answer within {WAIT_S * 1000:g} ms" if lease.must_wait(need, trio.current_time()) else ""
+
+    def _report(self) -> None:
+        """Have the next exchange at once, whether a lease is due or not."""
+        self._must_report = True
+        self._wake.set()
+
+    async def report(self) -> None:
+        """Tell the bank what was used until now, and return when it knows, or cannot be reached."""
+        target = self._rounds + 1
+        self._report()
+        while self.alone_since is None and self._rounds_done < target:
+            await self._answered.wait()
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Speak to the bank until cancelled. Reports as started after the first exchange, whether it succeeds or not."""
@@ -141,12 +171,28 @@ class Leases:
     async def _exchange(self, now: float, *, is_beat: bool) -> bool:
         """Exchange what has changed, if it is time; return whether it was."""
         self._wake = trio.Event()
-        if not (is_beat or self.is_alone or any(lease.due(now) for lease in self._leases.values())):
+        if not (is_beat or self.is_alone or self._must_report or any(lease.due(now) for lease in self._leases.values())):
             return False  # the request that woke this task has left, or another exchange has served it
+        self._must_report = False
+        self._rounds += 1
         refresh = self.is_alone or now >= self._refresh_at
         if refresh:
             self._refresh_at = now + _REFRESH_S
         leases = [lease for lease in self._leases.values() if refresh or lease.changed(now)]
+        for start in range(0, max(1, len(leases)), _MOST_ASKS):
+            if not await self._exchange_some(leases[start : start + _MOST_ASKS], now):
+                for lease in leases[start:]:
+                    lease.lost()
+                break
+        if self._retired and not self.is_alone:
+            self._drop_retired(trio.current_time())
+        self._rounds_done = self._rounds
+        answered, self._answered = self._answered, trio.Event()
+        answered.set()
+        return True
+
+    async def _exchange_some(self, leases: Sequence[Lease], now: float) -> bool:
+        """Exchange these leases; return whether the bank has answered."""
         asks = [lease.ask(now) for lease in leases]
         self._number += 1
         try:
@@ -154,21 +200,15 @@ class Leases:
                 self._run = await self._bank.join(self.member)
             answer = await self._bank.exchange(self.member, self._run, self._number, asks)
         except BankUnreachable as error:
-            for lease in leases:
-                lease.lost()
             self._go_alone(error.message)
-        else:
-            if answer.replaced:
-                self._go_alone(f"another gateway of the fleet has the name {self.member!r}, and began later")
-            else:
-                self._go_on(answer.members)
-                now = trio.current_time()
-                for lease, ask, grant in zip(leases, asks, answer.grants, strict=True):
-                    lease.take(ask, grant, answer.members, now)
-                if self._retired:
-                    self._drop_retired(now)
-        answered, self._answered = self._answered, trio.Event()
-        answered.set()
+            return False
+        if answer.replaced:
+            self._go_alone(f"another gateway of the fleet has the name {self.member!r}, and began later")
+            return True
+        self._go_on(answer.members)
+        now = trio.current_time()
+        for lease, ask, grant in zip(leases, asks, answer.grants, strict=True):
+            lease.take(ask, grant, answer.members, now)
         return True
 
     def _go_alone(self, why: str) -> None:

@@ -142,7 +142,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
                 if (place := self.planner.place(self.candidates, caller)) is not None:
                     await place
                 estimate_nusd = self.planner.estimate(self.meter, self.spec, self.candidates)
-                if self.planner.in_fleet and (room := self.planner.lease(self.candidates, estimate_nusd)) is not None:
+                if self.planner.in_fleet and (room := self.planner.lease(self.candidates, caller, estimate_nusd)) is not None:
                     await self.planner.wait_for_lease(room, self.candidates, caller, estimate_nusd)
                 self.planner.admit(self.meter, self.candidates, estimate_nusd)
                 self.check_settings()

@@ -65,7 +65,7 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
             if (place := self.planner.place(self.candidates, self._caller)) is not None:
                 await place
             estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
-            if self.planner.in_fleet and (room := self.planner.lease(self.candidates, estimate_nusd)) is not None:
+            if self.planner.in_fleet and (room := self.planner.lease(self.candidates, self._caller, estimate_nusd)) is not None:
                 await self.planner.wait_for_lease(room, self.candidates, self._caller, estimate_nusd)
             self.planner.admit(meter, self.candidates, estimate_nusd)
             try:

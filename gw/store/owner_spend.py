@@ -7,7 +7,7 @@ months and in total hold after `retention_days` and after a restart.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from gw.policy.spend_periods import EarlierSpend, first_day
@@ -28,7 +28,8 @@ select id,
        cast(coalesce(sum(nusd) filter (where day >= :week and day < :today), 0) as bigint),
        cast(coalesce(sum(nusd) filter (where day >= :month and day < :today), 0) as bigint),
        cast(coalesce(sum(nusd) filter (where day < :today), 0) as bigint)
-from owner_spend where owner = :owner group by id"""
+from owner_spend where owner = :owner{among} group by id"""
+"""`{among}`: a further condition."""
 
 
 class OwnerSpend(NamedTuple):
@@ -70,9 +71,15 @@ def _owners(record: RequestRecord) -> Iterator[tuple[Owner, str]]:
 
 def spend(db: SqlConnection, day: int) -> SpendOfAll:
     """Return what every project and key has spent on the UTC day and before."""
-    return SpendOfAll(_sums(db, "project", day), _sums(db, "key", day))
+    return spend_among(db, day, "", {})
 
 
-def _sums(db: SqlConnection, owner: Owner, day: int) -> dict[str, OwnerSpend]:
-    bindings = {"owner": owner, "today": day, "week": first_day("week", day), "month": first_day("month", day)}
-    return {id_: OwnerSpend(today, EarlierSpend(*earlier)) for id_, today, *earlier in db.execute(_SUMS, bindings)}
+def spend_among(db: SqlConnection, day: int, among: str, values: Mapping[str, str]) -> SpendOfAll:
+    """Return the same of some rows. `among`: a further condition, and its values."""
+    return SpendOfAll(_sums(db, "project", day, among, values), _sums(db, "key", day, among, values))
+
+
+def _sums(db: SqlConnection, owner: Owner, day: int, among: str, values: Mapping[str, str]) -> dict[str, OwnerSpend]:
+    bindings = {"owner": owner, "today": day, "week": first_day("week", day), "month": first_day("month", day), **values}
+    rows = db.execute(_SUMS.format(among=among), bindings)
+    return {id_: OwnerSpend(today, EarlierSpend(*earlier)) for id_, today, *earlier in rows}

@@ -110,6 +110,10 @@ class RecordReader:
         """Return what each project and key spent on a UTC day and before. Always in a thread, like `spend`."""
         return await self._readers.read(owner_spend.spend, day)
 
+    async def owner_spend_of_instance(self, day: int) -> SpendOfAll:
+        """Return what each project and key spent through this gateway on a UTC day and before. Always in a thread, like `spend`."""
+        return await self.owner_spend(day)
+
     async def hedges(self, day: int) -> dict[str, HedgeSpend]:
         """Return what the hedges of each project cost on a UTC day. Always in a thread, like `spend`."""
         return await self._readers.read(requests.hedges, day)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 LeaseKind: TypeAlias = Literal["budget", "rate", "slots"]
-"""budget: nano-USD of a project on one UTC day; rate: calls of a provider, refilled evenly; slots: calls at once."""
+"""budget: nano-USD of a project or a key in one period; rate: calls of a provider or a key, refilled evenly; slots: calls at once."""
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):

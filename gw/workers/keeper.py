@@ -270,7 +270,8 @@ class Keeper:
             for process in list(self._alive):
                 while process.state in ("starting", "serving", "draining") and process.config_applied < number:
                     await process.changed.wait()
-            await self.gather()  # limits that are counted here from now on include what workers have counted
+            if self._gateway.leases is not None:
+                await self._gateway.leases.report()  # new limits begin with what was used of them before
             return
         _log.warning("change_spreads_late", number=number)
 

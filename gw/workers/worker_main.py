@@ -33,6 +33,7 @@ import trio
 from gw.config.secret_values import secrets_of
 from gw.dialects.data_plane import DataPlane
 from gw.gateway import Gateway, ProcessShare, open_gateway
+from gw.relay.leases import Leases
 from gw.store.worker_store import WorkerStore, open_worker_store
 from gw.telemetry.clock import SystemClock
 from gw.telemetry.log import setup_logging
@@ -51,7 +52,6 @@ from gw.workers.capture_forwarder import CaptureForwarder
 from gw.workers.channel import receive_blocking
 from gw.workers.connection_sender import ConnectionSender
 from gw.workers.keeper_link import KeeperLink
-from gw.workers.limited_callers import LimitedCallers
 from gw.workers.messages import (
     CannotListen,
     ConfigApplied,
@@ -117,7 +117,7 @@ class Worker:
 
     async def _serve(self, gateway: Gateway, connections: socket.socket) -> None:
         plane, config = DataPlane(gateway), gateway.settings.serve
-        self.sender = ConnectionSender(connections, partial(serves_alone, plane, LimitedCallers(gateway)))
+        self.sender = ConnectionSender(connections, partial(serves_alone, plane))
         descriptors = self.start.descriptors
         config = attrs.evolve(config, max_in_flight=min(self.start.max_in_flight, streams_possible(descriptors)))
         limits = ServerLimits()
@@ -179,7 +179,16 @@ class Worker:
             self.gateway.adopt_config(config.settings, config.catalog, config.rates)
         if self.sender is not None:
             self.sender.changes += 1
-        self.link.send(ConfigApplied(number=message.number))
+        if self._nursery is not None and self.gateway is not None and self.gateway.leases is not None:
+            self._nursery.start_soon(self._confirm, self.gateway.leases, message.number)
+        else:
+            self.link.send(ConfigApplied(number=message.number))
+
+    async def _confirm(self, leases: Leases, number: int) -> None:
+        """Say that a configuration is in force, once the bank knows what was used until now: limits may be new."""
+        with trio.move_on_after(REPORT_S):
+            await leases.report()
+        self.link.send(ConfigApplied(number=number))
 
     def _step(self, message: DrainStep) -> None:
         match message.step:
@@ -243,10 +252,10 @@ class Worker:
             await self._halt()
 
 
-def serves_alone(plane: DataPlane, limited: LimitedCallers, head: Head) -> bool:
-    """Return whether a worker answers a request by itself: one of the data plane for which nothing is kept or counted in one process."""
+def serves_alone(plane: DataPlane, head: Head) -> bool:
+    """Return whether a worker answers a request by itself: one of the data plane for which nothing is kept in one process."""
     method, path = head.method, head.raw_path
-    return plane.serves(method, path) and not plane.is_central(method, path) and not limited.includes(head)
+    return plane.serves(method, path) and not plane.is_central(method, path)
 
 
 def main() -> None:

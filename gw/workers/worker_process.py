@@ -92,6 +92,8 @@ class WorkerProcess:
         self.connections, self._far_connections = socket.socketpair()
         self.spent: dict[tuple[str, int], tuple[int, int]] = defaultdict(lambda: (0, 0))
         """(project, UTC day) → nano-USD by its records, and the estimated part."""
+        self.key_spent: dict[tuple[str, int], int] = defaultdict(int)
+        """(key, UTC day) → nano-USD by its records."""
         self.budgets: dict[str, Ask] = {}
         """Accounts of budgets of which the worker has leased something, and what it said last."""
         self._gateway = gateway
@@ -259,6 +261,7 @@ class WorkerProcess:
                 self.spent[record.project, day] = before + nusd, estimated + record.estimated_nusd
                 ledger.count_elsewhere(record.project, day, nusd, record.estimated_nusd)
                 if record.key_id is not None:
+                    self.key_spent[record.key_id, day] += nusd
                     ledger.count_key_elsewhere(record.key_id, day, nusd)
 
     async def _settle(self) -> None:
@@ -269,12 +272,13 @@ class WorkerProcess:
             await adopt(self._gateway.store, self.journal, self._position, self._note)
         except StoreUnavailable as error:
             log.error("worker_journal_kept", why=error.message)
-        ledger, projects = self._gateway.ledger, self._gateway.current.catalog.projects
+        ledger = self._gateway.ledger
         for (project, day), (nusd, estimated) in self.spent.items():
-            if project in projects:
-                ledger.budget_lease(projects[project])  # so that the bank learns of it, also where the keeper has served nothing of it
             ledger.take_over(project, day, nusd, estimated)
+        for (key_id, day), nusd in self.key_spent.items():
+            ledger.take_over_key(key_id, day, nusd)
         self.spent.clear()
+        self.key_spent.clear()
 
     async def leave_bank(self) -> None:
         """Take a worker that has ended out of the bank: what it has spent is the keeper's by now. Never raises."""

@@ -4,6 +4,7 @@ import msgspec
 
 from gw.admin.fleet_status import fleet_page, fleet_status
 from gw.errors import BankUnreachable
+from gw.policy.spend_periods import first_day
 from gw.types.bank import AccountStatus, BankStatus, MemberStatus, ShareStatus
 
 DAY = 20_000
@@ -11,8 +12,10 @@ STATUS = BankStatus(
     members=[MemberStatus("gw-2", "2", None), MemberStatus("gw-1", "1", 0.4)],
     accounts=[
         AccountStatus("slots:provider:openai", "slots", 6, 0, 2, (ShareStatus("gw-1", 0, 2),)),
-        AccountStatus(f"budget:{DAY}:shop", "budget", 5 * 10**9, 2 * 10**9, 10**8, (ShareStatus("gw-1", 2 * 10**9, 10**8),)),
-        AccountStatus(f"budget:{DAY - 1}:shop", "budget", 5 * 10**9, 0, 0, ()),
+        AccountStatus(f"budget:project:day:{DAY}:shop", "budget", 5 * 10**9, 2 * 10**9, 10**8, (ShareStatus("gw-1", 2 * 10**9, 10**8),)),
+        AccountStatus(f"budget:project:day:{DAY - 1}:shop", "budget", 5 * 10**9, 0, 0, ()),
+        AccountStatus(f"budget:key:month:{first_day('month', DAY)}:till", "budget", 9 * 10**9, 10**9, 0, ()),
+        AccountStatus(f"budget:project:total:{first_day('total', DAY)}:shop", "budget", 8 * 10**9, 10**9, 0, ()),
     ],
 )
 
@@ -31,9 +34,10 @@ def test_amounts_are_in_usd_and_days_that_are_over_are_left_out():
     status = fleet_status(STATUS, DAY)
     assert [(member.instance, member.last_seen_s) for member in status.members] == [("gw-1", 0.4), ("gw-2", None)]
     assert [(one.account, one.limit, one.used, one.open) for one in status.accounts] == [
-        ("budget shop", 5.0, 2.0, 0.1), ("slots provider openai", 6, 0, 2),
+        ("monthly budget of key till", 9.0, 1.0, 0.0), ("budget shop", 5.0, 2.0, 0.1), ("total budget shop", 8.0, 1.0, 0.0),
+        ("slots provider openai", 6, 0, 2),
     ]  # fmt: skip
-    assert msgspec.to_builtins(status.accounts[0].shares) == [{"instance": "gw-1", "used": 2.0, "open": 0.1}]
+    assert msgspec.to_builtins(status.accounts[1].shares) == [{"instance": "gw-1", "used": 2.0, "open": 0.1}]
 
 
 async def test_the_page_says_why_the_server_cannot_be_reached():

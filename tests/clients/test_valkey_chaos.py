@@ -16,6 +16,7 @@ import trio
 
 from gw.errors import BankUnreachable
 from gw.fleet.valkey_bank import open_bank
+from gw.policy.budget_account import account_of
 from gw.telemetry.clock import utc_day
 from gw.types.bank_address import BankAddress
 from tests.fakes.counting_upstream import counting_upstream
@@ -38,7 +39,7 @@ TOKEN_NUSD = 1_000
 async def budget_in_bank(port: int) -> tuple[int, int]:
     """Return what the bank has as used and as leased of today's budget."""
     async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
-        name = f"budget:{utc_day(time.time())}:default"
+        name = account_of(("project", "default"), "day", utc_day(time.time())).name
         [found] = [account for account in (await bank.status()).accounts if account.account == name]
         return found.used, found.open
 

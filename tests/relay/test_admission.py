@@ -6,6 +6,7 @@ from structlog.testing import capture_logs
 
 from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable, TooManyAtOnce
 from gw.relay.admission import Ledger, admit
+from gw.relay.key_limits import project_budgets
 from gw.relay.leases import Leases
 from gw.types.entities import Project
 from gw.workers.keeper_bank import KeeperBank
@@ -87,8 +88,8 @@ async def test_what_other_processes_have_spent_is_shown_and_taken_over_with_the_
         await nursery.start(keepers.run)
         await nursery.start(workers.run)
         book = Ledger(NoonClock(), {"shop": 100}, leases=keepers)
-        own = book.budget_lease(project())
-        theirs = workers.lease(f"budget:{day}:shop", "budget", 1_000)
+        [own] = book.budget_leases(project_budgets(project()))
+        theirs = workers.lease(own.lease.account, "budget", 1_000)
         await workers.wait(theirs, 300)
         theirs.reserve(300)
         theirs.settle(300, 300)
@@ -97,5 +98,5 @@ async def test_what_other_processes_have_spent_is_shown_and_taken_over_with_the_
         assert (book.spent("shop"), book.spent_in_fleet("shop"), book.cost("shop")) == (100, 400, 350)
         book.take_over("shop", day, 300, 50)
         assert (book.spent("shop"), book.cost("shop")) == (400, 350)
-        assert own.used == 400
+        assert own.lease.used == 400
         nursery.cancel_scope.cancel()

@@ -17,12 +17,13 @@ from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.entity_rows import Change
 from gw.store.journal import Journal
+from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import named, translated
 from gw.store.postgres.pg_database import PostgresRecords, PostgresTarget
 from gw.store.postgres.pg_readers import PostgresReaders, PostgresSource
 from gw.store.postgres.pg_schema import Progress
 from gw.store.postgres.shared_changes import SharedChanges, entities_version
-from gw.store.postgres.slot_rollups import spend_of
+from gw.store.postgres.slot_rollups import owner_spend_of, spend_of
 from gw.store.postgres.sum_versions import SumVersions
 from gw.store.recovery import Replayed
 from gw.store.report_process import ReportProcess
@@ -48,6 +49,9 @@ class PostgresStore(Store):
 
     async def spend_of_instance(self, day: int) -> dict[str, Spend]:
         return await self._readers.read(spend_of, day, self.instance)
+
+    async def owner_spend_of_instance(self, day: int) -> SpendOfAll:
+        return await self._readers.read(owner_spend_of, day, self.instance)
 
     async def entities(self) -> list[Stored]:
         """Return what was created through the API, by whichever gateway."""

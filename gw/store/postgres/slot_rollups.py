@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from gw.store import attempt_rollups, first_audio, owner_spend, rollups
+from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
 from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain, Spend
@@ -27,6 +28,10 @@ _BUCKETS = 24  # merged in one transaction
 _SPEND_OF = """
 select project, sum(cost_nusd + estimated_nusd), sum(estimated_nusd) from rollup_day r join slots s on s.slot = r.slot
 where r.bucket = ? and s.instance = ? group by project"""
+_OF_INSTANCE = """ and slot in (
+    select slot from slots where instance = :instance
+    union all select slot from owner_spend where slot not in (select slot from slots)
+        and :instance = (select instance from slots order by slot limit 1))"""
 _ATTEMPT_KEYS = ("bucket", "provider", "model_id", "next_model_id", "outcome")
 _AUDIO_KEYS = ("bucket", "project", "stack")
 
@@ -91,6 +96,14 @@ def _lock_slot(db: PgConnection, slot: int) -> bool:
 def spend_of(db: SqlConnection, day: int, instance: str) -> dict[str, Spend]:
     """Return what each project spent through one instance on a UTC day that is not merged yet."""
     return {project: Spend(*sums) for project, *sums in db.execute(_SPEND_OF, (day, instance))}
+
+
+def owner_spend_of(db: SqlConnection, day: int, instance: str) -> SpendOfAll:
+    """Return what each project and key spent through one instance on a UTC day and before.
+
+    What belongs to no instance, because it was copied or recorded before instances had slots, counts for the one with the lowest slot.
+    """
+    return owner_spend.spend_among(db, day, _OF_INSTANCE, {"instance": instance})
 
 
 def _columns(keys: Collection[Sequence[Any]]) -> list[list[Any]]:

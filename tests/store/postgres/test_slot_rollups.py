@@ -19,6 +19,7 @@ from gw.telemetry.clock import DAY_S
 from gw.types.secret import Secret
 from tests.fakes import databases
 from tests.fakes.records import NOON
+from tests.fakes.records import record as made
 
 pytestmark = pytest.mark.parametrize("kind", databases.POSTGRES)
 QUANTILES = (0.5, 0.95, 0.99)
@@ -85,3 +86,17 @@ def test_a_slot_belongs_to_its_name_and_to_one_connection(db):
         with closing(connect(url)) as again:
             assert slot_rollups.lease_slot(again, "c") == 4, "1 is kept for a"
             assert slot_rollups.lease_slot(again, "a") == 1
+
+
+def test_each_instance_has_its_own_spend_of_projects_and_keys_and_one_what_belongs_to_none(db):
+    url, day = Secret(databases.server().url("gw")), int(NOON // DAY_S)
+    with closing(connect(url)) as one, closing(connect(url)) as two:
+        slots = [slot_rollups.lease_slot(one, "a"), slot_rollups.lease_slot(two, "b")]
+    for number, (slot, cost) in enumerate([(slots[0], 10), (slots[1], 200), (0, 3_000), (slots[1], 40_000)]):
+        timestamp = NOON - number // 3 * DAY_S
+        databases.write(db, [made(str(number), timestamp=timestamp, cost_nusd=cost, key_id="till")], slot=slot)
+    for instance, today, before in (("a", 3_010, 0), ("b", 200, 40_000), ("c", 0, 0)):
+        spend = slot_rollups.owner_spend_of(db, day, instance)
+        for owners, id_ in ((spend.projects, "default"), (spend.keys, "till")):
+            found = owners.get(id_)
+            assert ((0, 0) if found is None else (found.today, found.earlier.total)) == (today, before)
