@@ -14,7 +14,9 @@
     │   ├── UnknownModelError
     │   ├── UnknownProviderError
     │   ├── UnknownProjectError
-    │   └── UnknownKeyError
+    │   ├── UnknownKeyError
+    │   ├── UnknownAlertRule
+    │   └── UnknownAlertReceiver
     ├── BudgetExceededError
     ├── Overloaded                  too much in flight; shed, not queued
     │   ├── TooManyAtOnce           a project or a key has as many at once as it may
@@ -23,7 +25,8 @@
     ├── Stopping                    the drain is over
     ├── StoreError
     │   ├── DatabaseLocked
-    │   └── StoreUnavailable
+    │   ├── StoreUnavailable
+    │   └── AlertsLedElsewhere      another gateway sends the alerts
     ├── AllCandidatesFailed         one failure per attempt
     └── ProviderError               one upstream call failed; `retryable` says whether the next candidate may be tried
         ├── RateLimitError
@@ -225,6 +228,14 @@ class UnknownProjectError(UnknownNameError, code="project_not_found", kind="proj
 
 
 class UnknownKeyError(UnknownNameError, code="key_not_found", kind="key"):
+    pass
+
+
+class UnknownAlertRule(UnknownNameError, code="alert_rule_not_found", kind="rule of alerts"):
+    pass
+
+
+class UnknownAlertReceiver(UnknownNameError, code="alert_receiver_not_found", kind="receiver of alerts"):
     pass
 
 

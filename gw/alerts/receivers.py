@@ -23,7 +23,7 @@ from gw.types.alerts import AlertMessage
 from gw.types.secret import Secret
 
 ANSWER_S = 10.0
-APPRISE_S = 30.0
+APPRISE_S = 20.0
 _APPRISE_THREADS = 4
 _log = structlog.get_logger()
 

@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "providers": ("gw.cli.catalog_commands", "List, test, add, change or delete providers."),
     "projects": ("gw.cli.project_commands", "List, add, change or delete projects and their budgets."),
     "fleet": ("gw.cli.fleet_commands", "Show the gateways of a fleet, or forget one that will not come back."),
+    "alerts": ("gw.cli.alert_commands", "Show, test or mute alerts."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
     "keys": ("gw.cli.key_commands", "List, make, change or revoke the API keys of callers."),
     "tokens": ("gw.cli.token_commands", "List, make or revoke service tokens: credentials with a role."),

@@ -253,6 +253,7 @@ _RELIABILITY_COLUMNS = ("provider", "configured", "breaker", "models", "availabi
 _PRICE_COLUMNS = ("model_id", "modality", "free", "rates", "price_source")
 TOOLS: tuple[McpTool, ...] = (
     McpTool(name="get_health", operation="health", title="Health", use="Call it first when something is wrong."),
+    McpTool(name="get_alerts", operation="alerts", title="Alerts"),
     McpTool(
         name="get_provider_status", operation="status", title="Provider status",
         use="Use it to see which vendors have keys; get_reliability says how they fare.",

@@ -132,8 +132,8 @@ class Price:
     valid_from: int = 0
 
 
-EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture", "token"]
-Action = Literal["create", "update", "delete", "read"]
+EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture", "token", "alerts"]
+Action = Literal["create", "update", "delete", "read", "test"]
 ActorSource = Literal["api", "mcp", "cli"]
 
 

@@ -78,6 +78,9 @@ NEEDS: Mapping[str, Need] = {
     "audit_log": _VIEW_ALL,
     "reconcile": _VIEW_ALL,
     "page_settings": _VIEW_ALL,
+    # alerts
+    "alerts": _VIEW_ALL,
+    **dict.fromkeys(("test_alerts", "mute_alert", "unmute_alert"), _OPERATE_ALL),
     # captured content
     "capture_stats": _VIEW_ALL,
     "read_capture": Need("viewer", "query", capture=True),

@@ -217,6 +217,7 @@ PATH_PARAMETERS = {
     "session_id": "The session's id: the one the app sent, else the one the gateway assigned.",
     "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",
     "modality": "`stt`, `llm` or `tts`.",
+    "rule": "Name of a rule of alerts.",
 }
 """Descriptions of the parameters that paths have."""
 DEEP = frozenset(("model_id", "session_id", "turn_id", "capture_id"))  # path parameters that may contain slashes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gw.web import login
 from gw.web.route import RouteTable
+from gw.web.routes_alerts import ALERTS
 from gw.web.routes_capture import CAPTURE
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
@@ -13,5 +14,6 @@ from gw.web.routes_sessions import SESSIONS, TURNS
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
-    *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, RECONCILE, *DATA_PLANE,
+    *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, *ALERTS, RECONCILE,
+    *DATA_PLANE,
 ))  # fmt: skip

@@ -164,7 +164,7 @@ async def test_a_service_that_hangs_is_left_after_its_time(mock_clock):
         release.set()
         server.shutdown()
         thread.join()
-    assert outcomes[0].why == "Apprise has not finished within 30 s"
+    assert outcomes[0].why == "Apprise has not finished within 20 s"
 
 
 def test_without_the_library_its_extra_is_named(monkeypatch):

@@ -72,7 +72,7 @@ READS = {
     "first_audio": "/v1/first-audio",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
-    "list_keys": "/v1/keys", "list_tokens": "/v1/tokens",
+    "list_keys": "/v1/keys", "list_tokens": "/v1/tokens", "alerts": "/v1/alerts",
     "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",

@@ -12,6 +12,7 @@ import pytest
 from gw.admin import keys
 from gw.mcp.server import ToolHandlers
 from gw.mcp.tools import TOOLS
+from gw.types.alerts import ALERT_RULES
 from gw.types.entities import Actor
 from tests.fakes.records import record
 from tests.mcp.conftest import called, open_mcp_gateway
@@ -29,6 +30,7 @@ CONTRACT = {
     *("create_project", "delete_project", "get_overview", "get_request", "get_turn"),
     *("get_audit_log", "update_provider", "update_project", "update_key", "set_fallback_chain", "simulate_route"),
     *("run_reconcile", "list_voices", "list_turns", "list_sessions", "get_session", "get_reliability", "get_prices", "check_config"),
+    "get_alerts",
 }
 CHANGES = {"update_provider", "update_project", "update_key", "set_fallback_chain"}
 KEY = "sk-canary-0123456789"
@@ -91,6 +93,8 @@ async def test_reports(mcp_gateway, transport):
     async with mcp_gateway.client(transport) as session:
         assert (await good(session, "get_health"))["status"] == "ok"
         assert (await good(session, "get_provider_status"))["model_count"] == 3
+        alerts = await good(session, "get_alerts", limit=5)
+        assert (alerts["open"], alerts["receivers"], len(alerts["rules"])) == ([], [], len(ALERT_RULES))
         costs = await good(session, "get_costs", period="today")
         assert costs["total"] == 0.002
         assert (await good(session, "get_overview"))["total_requests"] == 1

@@ -13,9 +13,9 @@ export interface Shapes {
   };
   AuditEntry: {
     timestamp: number;
-    entity_type: "capture" | "fallbacks" | "key" | "model" | "project" | "provider" | "token";
+    entity_type: "alerts" | "capture" | "fallbacks" | "key" | "model" | "project" | "provider" | "token";
     entity_id: string;
-    action: "create" | "delete" | "read" | "update";
+    action: "create" | "delete" | "read" | "test" | "update";
     changes: { [key: string]: unknown };
     source: "api" | "cli" | "mcp";
     actor: string;
