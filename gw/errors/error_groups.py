@@ -1,0 +1,39 @@
+"""Groups of exceptions, which nurseries raise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class one_error:
+    """Re-raise a group of one exception, or of several of one class, as the first of them.
+
+    A hidden nursery then does not show in callers' `except`. Nothing here refers to the exceptions afterwards: else they, their
+    tracebacks and frames would refer to each other, and keep a whole session until a collection of cycles.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, BaseExceptionGroup):
+            return
+        leaves = list(leaves_of(error))
+        if len({type(leaf) for leaf in leaves}) != 1:
+            return
+        leaf = leaves[0]
+        context = leaf.__context__
+        try:
+            raise leaf from None
+        finally:
+            leaf.__context__ = context
+            del error, leaves, leaf, context, trace
+
+
+def leaves_of(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions inside nested groups; an exception that is not a group is its own leaf."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves_of(inner)
+    else:
+        yield error
