@@ -166,6 +166,28 @@ def docs(session: nox.Session) -> None:
     session.run("python", "docs/check.py", *session.posargs)
 
 
+VALE = "github.com/vale-cli/vale/v3/cmd/vale@v3.22.0"
+"""Later releases want modules that the module proxy may not have."""
+
+
+@nox.session
+def prose(session: nox.Session) -> None:
+    """How the documentation is written: reading grade, length of sentences, words, by Vale and docs/styles. Needs vale, or go and gcc."""
+    if shutil.which("vale") is None:
+        if not (shutil.which("go") and shutil.which("gcc")):
+            session.warn(f"LEFT OUT: how the documentation is written, because Vale is not installed (go install {VALE})")
+            return
+        session.run("go", "install", VALE, external=True, success_codes=[0, 1])
+        session.env["PATH"] += f":{session.run('go', 'env', 'GOPATH', external=True, silent=True).strip()}/bin"
+        if shutil.which("vale", path=session.env["PATH"]) is None:
+            session.warn("LEFT OUT: how the documentation is written, because Vale cannot be built; go says above why")
+            return
+    install(session, "test")
+    names = [*Path().glob("*.md"), *Path("docs").rglob("*.md"), *Path("examples").rglob("*.md")]
+    session.run("vale", "--config", "docs/vale.ini", "--output", "line", *sorted(map(str, names)), external=True)
+    session.run("pytest", "-q", "tests/docs/test_vale.py")
+
+
 @nox.session
 def site(session: nox.Session) -> None:
     """Build the documentation as a searchable site, into site/; a broken link, anchor or picture fails it."""

@@ -29,6 +29,7 @@ PROGRAMS = {
     "nginx": "Debian package: nginx-light",
     "promtool": "Debian package: prometheus",
     "systemd-analyze": "Debian package: systemd",
+    "vale": "go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0",
 }
 """Programs that tests marked `needs_program` start, and where each comes from."""
 

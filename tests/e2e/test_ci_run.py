@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[2] / ".ci" / "run"
-PROGRAMS = ("flite", "promtool", "redis-server", "haproxy", "nginx", "systemd-analyze", "javac", "mvn", "node", "npm", "chromium", "uv")
+PROGRAMS = (
+    "flite", "promtool", "redis-server", "haproxy", "nginx", "systemd-analyze", "javac", "mvn", "node", "npm", "chromium", "go", "uv",
+)  # fmt: skip
 MVN = 'echo "$PPID" > "$HOME/fetching"'
 """The last thing that is fetched beside the sessions: say which process does it."""
 WAIT = 'for _ in $(seq 400); do [ -s "$HOME/fetching" ] && ! kill -0 "$(cat "$HOME/fetching")" 2>/dev/null && break; sleep 0.05; done'
