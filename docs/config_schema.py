@@ -13,6 +13,7 @@ from typing import Any
 from gw.config import alert_settings, fields, parse
 from gw.config.fields import ByName, Choice, Integer, Named, Number, NumberOrOff, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
+from gw.config.settings import SIGNALS
 from gw.types.alerts import ALERT_RULES
 from gw.types.ids import ID_PATTERN, LONGEST_NAME, MODALITIES
 from gw.types.provider_types import PROVIDER_TYPES
@@ -45,6 +46,7 @@ _LEAVES: Mapping[object, Json] = {
     alert_settings.quiet_times: {"type": "array", "items": _TEXT},
     alert_settings.time_zone: _TEXT,
     parse._modalities: {"type": "array", "items": {"enum": list(MODALITIES)}},
+    parse._signals: {"type": "array", "items": {"enum": list(SIGNALS)}},
     parse._budget: _or_reference({"type": "number", "minimum": 0, "maximum": Number().high}),
 }
 

@@ -47,11 +47,12 @@ from gw.types.bank import Bank, BankReader
 from gw.types.bank_address import BankAddress
 from gw.types.notices import NoticeBoard
 from gw.types.secret import Secret
+from gw.types.span_counts import SpanExporter
 from gw.types.worker_state import WorkerState
 
 HealthProblem = Literal[
     "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
-    "changes_not_received",
+    "changes_not_received", "telemetry_not_exported",
 ]
 
 _LEAVE_S = 1.0
@@ -68,6 +69,8 @@ class Gateway:
     store: Store
     captures: CaptureStore | None = None
     """None: there is no secret to encrypt captured content with, so nothing is captured."""
+    telemetry: SpanExporter | None = None
+    """Exports committed records by OTLP; None: nothing is exported."""
     relay: Relay
     leases: Leases | None = None
     """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
@@ -122,6 +125,7 @@ class Gateway:
             ("capture_not_written", self.captures is not None and self.captures.trouble),
             ("fleet_unreachable", self.leases is not None and self.leases.is_alone),
             ("changes_not_received", self.store.changes_lost),
+            ("telemetry_not_exported", self.telemetry is not None and self.telemetry.trouble),
             ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
         return [name for name, present in found if present]
@@ -158,7 +162,7 @@ class Gateway:
 
 _BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight", "workers")
 """Settings of `serve` that are read once, at the start."""
-_BOUND_SECTIONS = ("cost_tracking", "capture", "fleet", "mcp")
+_BOUND_SECTIONS = ("cost_tracking", "capture", "fleet", "mcp", "telemetry")
 
 
 def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
@@ -236,8 +240,9 @@ async def open_gateway(
     book = PriceBook(_rates(settings) if share is None else share.rates)
     current = CurrentCatalog(build(settings) if share is None else share.catalog)
     async with AsyncExitStack() as opened:
+        telemetry = None if share is not None or read_only else await _telemetry(opened, settings)
         store = share.store if share is not None else await opened.enter_async_context(
-            _store(settings, clock, processes=processes, read_only=read_only, spares=spares)
+            _store(settings, clock, processes=processes, read_only=read_only, spares=spares, telemetry=telemetry)
         )  # fmt: skip
         leases, notices, fleet = await _shared_limits(opened, settings, front_bank, share, read_only=read_only)
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
@@ -267,7 +272,8 @@ async def open_gateway(
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
         gateway = Gateway(
-            settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
+            settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
+            captures=captures, telemetry=telemetry,
             relay=Relay(planner), leases=leases, bank=fleet, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool,
             clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
@@ -372,7 +378,19 @@ def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> Capture
     )  # fmt: skip
 
 
-def _store(settings: Settings, clock: Clock, *, processes: bool, read_only: bool, spares: int) -> AbstractAsyncContextManager[Store]:
+def _store(
+    settings: Settings, clock: Clock, *, processes: bool, read_only: bool, spares: int, telemetry: SpanExporter | None
+) -> AbstractAsyncContextManager[Store]:
     if read_only:
         return open_configured_readonly(settings, clock=clock)
-    return open_configured(settings, clock=clock, processes=processes, spares=spares)
+    on_committed = None if telemetry is None else telemetry.put
+    return open_configured(settings, clock=clock, processes=processes, spares=spares, on_committed=on_committed)
+
+
+async def _telemetry(opened: AsyncExitStack, settings: Settings) -> SpanExporter | None:
+    """Start the exporter before the store, whose last records it sends after the store has closed. Raise ConfigError."""
+    if settings.telemetry.otlp is None:
+        return None
+    from gw.otel.otlp_configured import open_configured_exporter  # a gateway without it imports nothing of it
+
+    return await opened.enter_async_context(open_configured_exporter(settings))

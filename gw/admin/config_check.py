@@ -16,6 +16,7 @@ from gw.admin.schemas import Schema, from_attributes
 from gw.config.gw_yaml import user_data_dir
 from gw.config.load import without_values
 from gw.config.mcp_rules import mcp_missing
+from gw.config.otlp_rules import otlp_missing
 from gw.config.parse import load_settings, parse
 from gw.config.settings import Settings
 from gw.errors import ConfigError, GwError
@@ -83,6 +84,8 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
         yield Finding("configuration", "warning", warning)
     if settings.mcp.enabled and (missing := mcp_missing()):
         yield Finding("mcp.enabled", "failed", f"needs a library that is not installed; {missing}")
+    if settings.telemetry.otlp is not None and (missing := otlp_missing()):
+        yield Finding("telemetry.otlp", "failed", f"needs OpenTelemetry's SDK, which is not installed; {missing}")
 
 
 def _providers(catalog: Catalog) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from gw.config.database_rules import POSTGRES
 from gw.config.load import Document, Path, dotted
 from gw.config.mcp_rules import TOKEN_HINT, open_to_all
 from gw.config.node import suggestion
+from gw.config.otlp_rules import header_problems
 from gw.config.settings import ANY_ORIGIN, AuthKey, Settings
 from gw.config.weak_secrets import HINT, weakness
 from gw.errors import Problem
@@ -83,6 +84,7 @@ class CrossChecks:
         self._auth()
         self._serve()
         self._fleet()
+        self._otlp()
         self._database()
         self._alerts()
 
@@ -195,6 +197,11 @@ class CrossChecks:
             what = f"the environment variable GW_MCP_TOKEN {why}"
             self._document.problems.append(Problem(what=what, where="GW_MCP_TOKEN", hint=HINT))
         self._cors()
+
+    def _otlp(self) -> None:
+        if (otlp := self._settings.telemetry.otlp) is not None:
+            for name, what in header_problems(otlp):
+                self._document.problem(("telemetry", "otlp", "headers", name), what, key=True)
 
     def _fleet(self) -> None:
         fleet = self._settings.fleet

@@ -17,7 +17,19 @@ from gw.config import cross_checks, fields, gw_yaml
 from gw.config.fields import Named, Section, settings_of
 from gw.config.load import load
 from gw.config.node import Node, Parser, Setting, read, record, suggestion
-from gw.config.settings import Auth, AuthKey, CostTracking, ProviderOptions, RateLimit, Serve, Settings
+from gw.config.settings import (
+    SIGNALS,
+    Auth,
+    AuthKey,
+    CostTracking,
+    Otlp,
+    ProviderOptions,
+    RateLimit,
+    Serve,
+    Settings,
+    Signal,
+    Telemetry,
+)
 from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
 from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, KeyLimits, Modality, split_model_id
@@ -162,6 +174,11 @@ def _routes(node: Node) -> dict[str, ModelRoute]:
     return routes
 
 
+def _signals(node: Node) -> tuple[Signal, ...]:
+    return tuple(fields.Choice(SIGNALS)(element) for element in node.elements())
+
+
+OTLP = settings_of(Otlp, endpoint=fields.http_url, headers=fields.ByName(fields.Required(fields.provider_key)), signals=_signals)
 _RATE_LIMITS = Named(Section(RateLimit, settings_of(RateLimit)))
 _PROJECT = settings_of(
     Project,
@@ -187,6 +204,7 @@ SECTIONS = settings_of(
     cost_tracking=Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`
     serve=Section(dict, settings_of(Serve)),  # completed with the environment's port
     auth=Section(Auth, settings_of(Auth, keys=_auth_keys)),
+    telemetry=Section(Telemetry, settings_of(Telemetry, otlp=Section(Otlp, OTLP))),
 ) | {"rate_limits": Setting("rate_limits", _RATE_LIMITS)}
 
 

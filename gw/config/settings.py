@@ -220,6 +220,29 @@ class FleetSettings:
     instance: Annotated[str, "name of this gateway in the fleet; default: its host name"] = ""
 
 
+SIGNALS = ("traces", "metrics", "logs")
+"""Kinds of data that OpenTelemetry exports."""
+Signal = Literal["traces", "metrics", "logs"]
+
+
+@attrs.frozen(kw_only=True)
+class Otlp:
+    endpoint: Annotated[
+        str, "collector's address, to which /v1/traces and so on are added; default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318"
+    ] = ""
+    headers: Annotated[
+        Mapping[str, Secret], "sent with each export, such as Authorization; default: OTEL_EXPORTER_OTLP_HEADERS"
+    ] = attrs.field(factory=dict)
+    signals: Annotated[tuple[Signal, ...], "traces, metrics, logs; default: the first two"] = ("traces", "metrics")
+    sample_ratio: Annotated[float, Meta(ge=0, le=1), "share of the traces that is exported; failures and fallbacks always are"] = 1.0
+    service_name: Annotated[str, "default: OTEL_SERVICE_NAME, else gw"] = ""
+
+
+@attrs.frozen(kw_only=True)
+class Telemetry:
+    otlp: Annotated[Otlp | None, "exports traces and metrics by OTLP over HTTP; {}: with the defaults. Default: nothing is exported"] = None
+
+
 @attrs.frozen(kw_only=True)
 class Latency:
     ttfb_warning_ms: Annotated[Milliseconds, "the dashboard marks models whose p95 or p99 to the first byte exceeds it"] = 1_000.0
@@ -245,6 +268,7 @@ class Settings:
     auth: Auth = Auth()
     mcp: Mcp = Mcp()
     fleet: FleetSettings = FleetSettings()
+    telemetry: Telemetry = Telemetry()
     latency: Latency = Latency()
     alerts: AlertSettings = attrs.field(factory=AlertSettings)
     secret: Secret = Secret("")

@@ -27,14 +27,16 @@ from gw.gateway import Gateway
 from gw.registry.catalog import Catalog
 from gw.registry.credentials import Principal
 from gw.types.asgi import Scope
-from gw.types.ids import Caller
+from gw.types.ids import Caller, TraceContext
 
 DEFAULT_PROJECT = "default"
 _QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")
 _GW_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
 _KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
 _OPENAI_PROTOCOL = b"openai-insecure-api-key."
-_TRACEPARENT = re.compile(rb"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+_TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]([0-9a-f])(?:-.*)?")
+_TRACE = frozenset((b"traceparent", b"tracestate"))
+_MAX_TRACE_STATE = 512
 _MAX_ID_CHARACTERS = 128
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -177,9 +179,10 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         gateway.credentials.use_up(bearer)
         scope["gw.single_use"] = bearer
     vendor, path_vendor = vendors_of(dialect, scope["path"], headers, catalog)
+    trace = _trace(fields) if b"traceparent" in fields else None
     caller = Caller(
         project=project, key_id=bearer.key_id, limits=bearer.limits, session_id=_text(fields.get(b"session")),
-        turn_id=_text(fields.get(b"turn")) or _trace_id(fields.get(b"traceparent")),
+        turn_id=_text(fields.get(b"turn")) or (None if trace is None else trace.trace_id), trace=trace,
         request_id=request_id(gateway, scope), link=scope.get("gw.link"), endpoint=scope["path"], dialect=dialect,
         vendor=vendor, path_vendor=path_vendor,
         fallback=fields.get(b"fallback", b"").lower() != b"off",
@@ -219,15 +222,15 @@ def vendors_of(dialect: str, path: str, headers: Headers, catalog: Catalog) -> t
 
 
 def _gw_fields(headers: Headers, query: bytes) -> Mapping[bytes, bytes]:
-    """Return `X-GW-<Name>` headers and `gw_<name>` query fields by bare name, headers winning; and `traceparent`."""
+    """Return `X-GW-<Name>` headers and `gw_<name>` query fields by bare name, headers winning; and those of a trace."""
     fields: dict[bytes, bytes] = {}
     if b"gw_" in query:
         fields = {name[3:]: value for name, value in query_fields(query, _GW_QUERY).items()}
     for name, value in headers:
         if name.startswith(b"x-gw-"):
             fields[name[5:]] = value.strip()
-        elif name == b"traceparent":
-            fields[name] = value.strip()
+        elif name in _TRACE:
+            fields[name] = fields[name] + b"," + value.strip() if name in fields else value.strip()
         elif name == b"x-livekit-job-id":  # one per call; X-LiveKit-Session-ID is one per request (livekit.agents.inference._utils)
             fields.setdefault(b"session", value.strip())
     return fields
@@ -241,7 +244,17 @@ def _text(value: bytes | None) -> str | None:
     return text if text.isprintable() else None
 
 
-def _trace_id(traceparent: bytes | None) -> str | None:
-    """Return the trace id of a W3C `traceparent` header (Trace Context, section 3.2), used as a turn id."""
-    match = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
-    return match[1].decode() if match else None
+def _trace(fields: Mapping[bytes, bytes]) -> TraceContext | None:
+    """Return the caller's span by `traceparent` (W3C Trace Context, section 3.2), whose trace id also serves as a turn id.
+
+    None without a valid header, or with two. A `tracestate` that is too long or has characters that are not allowed is left out.
+    """
+    match = _TRACEPARENT.fullmatch(fields[b"traceparent"])
+    if match is None:
+        return None
+    state = fields.get(b"tracestate", b"")
+    usable = len(state) <= _MAX_TRACE_STATE and state.isascii() and state.decode("ascii").isprintable()
+    return TraceContext(
+        trace_id=match[1].decode(), span_id=match[2].decode(), sampled=int(match[3], 16) & 1 == 1,
+        state=state.decode("ascii") if usable else "",
+    )  # fmt: skip

@@ -277,7 +277,7 @@ class Meter:
             estimated_nusd, waste = self.stand_in(usage) if cost.nusd is None else 0, NO_WASTE
         record = RequestRecord(
             id=self.id, timestamp=self.timestamp, project=caller.project, key_id=caller.key_id, endpoint=caller.endpoint,
-            session_id=place.session_id, turn_id=place.turn_id, heard=place.heard, earlier=place.earlier,
+            session_id=place.session_id, turn_id=place.turn_id, heard=place.heard, earlier=place.earlier, trace=caller.trace,
             modality=self.modality, requested_model=self.requested, stream=self.stream,
             model_id=model.id if model else self.requested,
             provider=model.provider if model else self.requested.partition("/")[0],

@@ -11,6 +11,7 @@ from gw.config.database_rules import check_database, database_error
 from gw.config.settings import Settings
 from gw.errors import StoreUnavailable
 from gw.store.store import ReadOnlyStore, Store, open_readonly, open_store
+from gw.store.writer import OnCommitted
 from gw.telemetry.clock import Clock
 
 Progress = Callable[[int, int], None]
@@ -18,13 +19,14 @@ Progress = Callable[[int, int], None]
 
 @asynccontextmanager
 async def open_configured(
-    settings: Settings, *, clock: Clock, processes: bool = False, spares: int = 0, on_upgrade: Progress | None = None
-) -> AsyncIterator[Store]:
+    settings: Settings, *, clock: Clock, processes: bool = False, spares: int = 0, on_upgrade: Progress | None = None,
+    on_committed: OnCommitted | None = None,
+) -> AsyncIterator[Store]:  # fmt: skip
     """Open the store for a gateway, see `open_store`. Raises ConfigError naming `cost_tracking.database` if it cannot be used."""
     tracking = settings.cost_tracking
     opening = partial(
         open_store, tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
-        processes=processes, spares=spares, on_upgrade=on_upgrade,
+        processes=processes, spares=spares, on_upgrade=on_upgrade, on_committed=on_committed,
     )  # fmt: skip
     if tracking.database:
         check_database(settings)

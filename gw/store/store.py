@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -10,30 +11,29 @@ from pathlib import Path
 from typing import Protocol
 
 import apsw
-import attrs
 import structlog
 import trio
 
 from gw.errors import StoreUnavailable, one_error
-from gw.store import alert_rows, entity_rows, lock, rollups, worker_journals
+from gw.store import alert_rows, entity_rows, lock, rollups
 from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
-from gw.store.disk import why
 from gw.store.encodable import is_encodable, line_of, scrubbed
 from gw.store.journal import Journal, read_lines
+from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
 from gw.store.reader_pool import SqliteReaders
 from gw.store.record_database import Readers, Stats
 from gw.store.record_reader import RecordReader
-from gw.store.recovery import Replayed, WritePossible, replay
+from gw.store.recovery import Replayed
 from gw.store.report_process import ReportProcess
 from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
 from gw.store.sqlite_records import SqliteRecords, SqliteTarget
-from gw.store.writer import GATHER_S, QUEUED, Counters, Writer
+from gw.store.writer import GATHER_S, QUEUED, Counters, OnCommitted, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
@@ -267,12 +267,13 @@ class Store(Reader):
 async def open_store(
     path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None,
-    spares: int = 0,
+    spares: int = 0, on_committed: OnCommitted | None = None,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
     `holder` adds facts to the lock file; `processes`: write and make reports in processes of their own instead of threads;
-    `on_upgrade` is called with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk.
+    `on_upgrade` is called with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk;
+    `on_committed` gets the lines of committed records, those that are replayed included.
 
     Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
     StoreUnavailable. A bug in the writer ends the caller's block with that error.
@@ -280,7 +281,10 @@ async def open_store(
     path = prepare_folder(path)
     file_lock = await lock.acquire(path, started=clock.now(), facts=holder)
     try:
-        db, target, replayed = await trio.to_thread.run_sync(_open, path, on_upgrade)
+        lines = replayed_lines(on_committed)
+        db, target, replayed = await trio.to_thread.run_sync(_open, path, on_upgrade, lines)
+        if on_committed is not None and lines:
+            on_committed(lines)
         executor: CommitExecutor
         if processes:
             await trio.to_thread.run_sync(close_for_another, db, path)
@@ -290,8 +294,9 @@ async def open_store(
         try:
             journal = Journal(path, spares=spares)
             writer = Writer(
-                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
-            )
+                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0,
+                on_committed=on_committed,
+            )  # fmt: skip
             reports = ReportProcess(SqliteSource(path)) if processes else None
             store = Store(
                 SqliteReaders(path, clock), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports
@@ -359,31 +364,17 @@ async def open_readonly(path: Path, *, clock: Clock | None = None) -> AsyncItera
         store.close()
 
 
-def _open(path: Path, on_upgrade: Progress | None) -> tuple[apsw.Connection, SqliteTarget, Replayed]:
+def _open(path: Path, on_upgrade: Progress | None, lines: deque[bytes]) -> tuple[apsw.Connection, SqliteTarget, Replayed]:
     """Open the database, upgrade it, and bring the journal of a killed gateway into it."""
     db = open_writer(path, on_progress=on_upgrade)
     try:
         target = SqliteTarget(path)
         with translated(path):
-            replayed = replayed_from(path, partial(write_possible, db))
+            replayed = replayed_from(path, noting(partial(write_possible, db), lines))
     except BaseException:
         db.close()
         raise
     return db, target, replayed
-
-
-def replayed_from(path: Path, write: WritePossible) -> Replayed:
-    """Bring the journal, and those that workers have left, into a database; log how much there was."""
-    replayed = replay(write, path)
-    try:
-        for journal in worker_journals.end_writers(path):
-            replayed += replay(write, journal)
-            worker_journals.remove(journal)
-    except OSError as error:
-        raise StoreUnavailable(what=f"cannot take over the journals of worker processes: {why(error, path)}") from error
-    if replayed != Replayed():
-        log.warning("usage_journal_replayed", **attrs.asdict(replayed))
-    return replayed
 
 
 def _newest_intents(ids: frozenset[str], segments: Iterable[Path]) -> dict[str, Intent]:

@@ -40,6 +40,8 @@ from gw.types.usage import RequestRecord
 
 P = ParamSpec("P")
 T = TypeVar("T")
+OnCommitted = Callable[[Sequence[bytes]], object]
+"""Receives the lines of committed records, on the event loop. Must not block or raise."""
 log = structlog.get_logger()
 
 QUEUED = 1_000  # finished records waiting for the disk, about 1 KB each; when full, they wait in the journal; no request waits
@@ -77,9 +79,11 @@ class Writer:
     """Decides when what is written. `put` and the counters are used on the event loop; SQL runs where `executor` says."""
 
     def __init__(
-        self, executor: CommitExecutor, *, journal: Journal, clock: Clock, power: bool, first_prune_s: float = 0.0
-    ) -> None:
-        """`first_prune_s`: time from now until old records are deleted for the first time."""
+        self, executor: CommitExecutor, *, journal: Journal, clock: Clock, power: bool, first_prune_s: float = 0.0,
+        on_committed: OnCommitted | None = None,
+    ) -> None:  # fmt: skip
+        """`first_prune_s`: time from now until old records are deleted for the first time. `on_committed` gets each batch."""
+        self._on_committed = on_committed
         self._executor = executor
         self._looked_at = -math.inf
         self._journal = journal
@@ -288,6 +292,8 @@ class Writer:
             self._journal.committed(waiting.id, waiting.segment)
             if self._commit_events is not None and (event := self._commit_events.pop(waiting.id, None)) is not None:
                 event.set()
+        if self._on_committed is not None:
+            self._on_committed([waiting.line for waiting in self._batch])
         count, self._batch = len(self._batch), []
         self._finished = []
         for line, why in committed.refused:

@@ -20,6 +20,7 @@ import attrs
 from gw.errors import BudgetExceededError
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
+from gw.types.span_counts import SpanCounts
 from gw.types.usage import BASE_RATE, NANO, RequestRecord
 from gw.types.worker_state import WorkerState
 
@@ -101,6 +102,8 @@ class MetricFacts:
     """Fate of captured pieces → how many."""
     capture_bytes: int = 0
     capture_queue_depth: int = 0
+    spans: SpanCounts | None = None
+    """None: nothing is exported by OTLP."""
     fleet_members: int = 1
     fleet_alone_s: float = 0.0
     """Seconds without an answer of the fleet's bank, since the start."""
@@ -266,6 +269,11 @@ class Metrics:
         yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
         yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
+        if (spans := facts.spans) is not None:
+            yield _family("gw_otlp_spans_exported", "counter", "Spans that a collector has accepted.", [({}, spans.exported)])
+            text = "Spans that never reached a collector: no room while it was away, refused, no time at the end, or their process ended."
+            yield _family("gw_otlp_spans_dropped", "counter", text, [({"reason": r}, n) for r, n in spans.dropped.items()])
+            yield _family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", [({}, spans.pending)])
         text = "Seconds in which the server that counts for the fleet could not be reached."
         yield _family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
 

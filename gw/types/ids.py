@@ -62,6 +62,17 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.models or model_id in self.models or f"{provider}/*" in self.models
 
 
+class TraceContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The caller's span, from its headers `traceparent` and `tracestate` (W3C Trace Context)."""
+
+    trace_id: str
+    """32 hex digits."""
+    span_id: str
+    """16 hex digits."""
+    sampled: bool = False
+    state: str = ""
+
+
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """The project of a request and the ids it carries, from its credential and headers."""
 
@@ -71,6 +82,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the key; None without any."""
     session_id: str | None = None
     turn_id: str | None = None
+    trace: TraceContext | None = None
     request_id: str = ""
     conversation: str = ""
     """Id that the sessions of one socket have in common; "" for the first of them, and for a request of its own."""

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from gw.types.captured import CaptureState
-from gw.types.ids import Modality, split_model_id
+from gw.types.ids import Modality, TraceContext, split_model_id
 
 NANO = 1_000_000_000  # nano-USD in one USD
 BASE_RATE = "base rate"
@@ -259,6 +259,8 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     """Earlier requests found to be of this turn: their records get its ids. Not stored itself."""
     captured: CaptureState | None = None
     """Fate of its words and sound, where the project has `capture`; None = they were not kept."""
+    trace: TraceContext | None = None
+    """Span of the caller that the request belongs to. Not stored itself; the telemetry continues it."""
 
     @property
     def fell_back(self) -> bool:

@@ -126,6 +126,7 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         retention_held=bool(gateway.store.retention_held),
         capture_pieces={} if captures is None else attrs.asdict(captures.counters),
         capture_bytes=0 if captures is None else captures.bytes,
+        spans=None if gateway.telemetry is None else gateway.telemetry.counts,
         capture_queue_depth=0 if captures is None else captures.depth,
         first_audio=first_audio,
         fleet_members=gateway.leases.members if gateway.leases is not None and gateway.settings.fleet.valkey else 1,

@@ -15,6 +15,7 @@ from gw.registry.catalog import Catalog
 from gw.registry.credentials import Credentials
 from gw.telemetry.clock import RequestIds
 from gw.types.entities import Project, StoredKey
+from gw.types.ids import TraceContext
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
 
@@ -233,6 +234,35 @@ def test_the_trace_id_is_used_as_turn_id(value, turn):
     assert identify(access(), scope((b"traceparent", value))).turn_id == turn
     both = identify(access(), scope((b"traceparent", value), (b"x-gw-turn", b"t1")))
     assert both.turn_id == "t1"
+
+
+CALLERS_TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACEPARENT = (b"traceparent", f"00-{CALLERS_TRACE}-{SPAN}-01".encode())
+
+
+def test_the_callers_span_is_kept():
+    assert identify(access(), scope()).trace is None
+    trace = identify(access(), scope(TRACEPARENT, (b"tracestate", b"a=1"), (b"tracestate", b"b=2"))).trace
+    assert trace == TraceContext(trace_id=CALLERS_TRACE, span_id=SPAN, sampled=True, state="a=1,b=2")
+    assert identify(access(), scope((b"traceparent", TRACEPARENT[1].replace(b"-01", b"-02")))).trace.sampled is False
+    assert identify(access(), scope((b"tracestate", b"a=1"))).trace is None
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        f"ff-{CALLERS_TRACE}-{SPAN}-01", f"00-{CALLERS_TRACE}-{'0' * 16}-01", f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{CALLERS_TRACE.upper()}-{SPAN}-01", f"00-{CALLERS_TRACE}-{SPAN}",
+    ],
+)  # fmt: skip
+def test_a_span_that_cannot_be_is_left_out(value):
+    assert identify(access(), scope((b"traceparent", value.encode()))).trace is None
+
+
+@pytest.mark.parametrize("state", [b"a" * 513, b"a=\xc3\xa9", b"a=\tb"])
+def test_a_trace_state_that_cannot_be_passed_on_is_left_out(state):
+    trace = identify(access(), scope(TRACEPARENT, (b"tracestate", b"x" + state))).trace
+    assert (trace.trace_id, trace.state) == (CALLERS_TRACE, "")
 
 
 def test_odd_ids_are_cut_or_dropped():

@@ -6,6 +6,7 @@ the database is a file.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.entity_rows import Change
 from gw.store.journal import Journal
+from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import named, translated
 from gw.store.postgres.pg_database import PostgresRecords, PostgresTarget
@@ -29,8 +31,8 @@ from gw.store.recovery import Replayed
 from gw.store.report_process import ReportProcess
 from gw.store.rollups import Spend
 from gw.store.sqlite import prepare_folder
-from gw.store.store import CLOSE_S, FIRST_PRUNE_S, ReadOnlyStore, Store, replayed_from, running
-from gw.store.writer import Writer
+from gw.store.store import CLOSE_S, FIRST_PRUNE_S, ReadOnlyStore, Store, running
+from gw.store.writer import OnCommitted, Writer
 from gw.telemetry.clock import Clock
 from gw.types.entities import Stored
 from gw.types.secret import Secret
@@ -91,6 +93,7 @@ class PostgresStore(Store):
 async def open_postgres_store(
     url: Secret, path: Path, *, instance: str, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None, spares: int = 0,
+    on_committed: OnCommitted | None = None,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock the local files, connect, upgrade and replay, then yield the store; commit what is left on exit.
 
@@ -102,7 +105,10 @@ async def open_postgres_store(
     path = prepare_folder(path)
     file_lock = await lock.acquire(path, started=clock.now(), facts=holder, setting=LOCAL_FILES)
     try:
-        database, replayed = await trio.to_thread.run_sync(_open, url, instance, path, on_upgrade)
+        lines = replayed_lines(on_committed)
+        database, replayed = await trio.to_thread.run_sync(_open, url, instance, path, on_upgrade, lines)
+        if on_committed is not None and lines:
+            on_committed(lines)
         executor: CommitExecutor
         if processes:
             await trio.to_thread.run_sync(database.close)  # the process that writes has a connection of its own
@@ -112,8 +118,9 @@ async def open_postgres_store(
         try:
             journal = Journal(path, spares=spares)
             writer = Writer(
-                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0
-            )
+                executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0,
+                on_committed=on_committed,
+            )  # fmt: skip
             reports = ReportProcess(PostgresSource(url.reveal())) if processes else None
             store = PostgresStore(
                 PostgresReaders(url), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports,
@@ -132,11 +139,13 @@ async def open_postgres_store(
         file_lock.release()
 
 
-def _open(url: Secret, instance: str, path: Path, on_upgrade: Progress | None) -> tuple[PostgresRecords, Replayed]:
+def _open(
+    url: Secret, instance: str, path: Path, on_upgrade: Progress | None, lines: deque[bytes]
+) -> tuple[PostgresRecords, Replayed]:
     with translated(named(url)):
         database = PostgresRecords(url, instance, on_progress=on_upgrade)
         try:
-            return database, replayed_from(path, database.write)
+            return database, replayed_from(path, noting(database.write, lines))
         except BaseException:
             database.close()
             raise

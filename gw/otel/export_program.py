@@ -1,0 +1,221 @@
+"""The process that exports telemetry: `main`, started by `gw.otel.exporter`.
+
+    stdin ──lines of committed records──▶ queue, bounded ──▶ a thread ──OTLP/HTTP──▶ collector
+    stdout ◀──counters, after each message──
+
+The SDK's exporters block, and encoding protobuf takes a multiple of what it takes to serve a request: so both are here. While a collector
+is away or slow, records wait; when QUEUED of them do, the oldest are dropped and counted. When stdin ends the gateway has ended, perhaps
+by kill -9: what waits is then sent for LAST_S.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import BinaryIO, cast
+
+from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, Signal
+from gw.otel.otlp_sender import OtlpSender, Sent
+from gw.otel.spans import count_of, is_kept
+from gw.store.pipe_messages import framed, read_message
+from gw.store.record_lines import decode_record
+from gw.types.usage import RequestRecord
+
+QUEUED = 10_000
+"""Records that wait for the collector, about 3 kB each; when full, the oldest are dropped and counted."""
+BATCH = 256  # records in one request, some 200 kB
+GATHER_S = 1.0  # records of this period share a request
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between attempts while the collector is away
+METRICS_EVERY_S = 60.0  # unless OTEL_METRIC_EXPORT_INTERVAL says otherwise
+LAST_S = 2.0
+_NICENESS = 5  # requests come first
+
+
+def _metrics_every_s() -> float:
+    value = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
+    return float(value) / 1_000 if value.isdigit() and int(value) else METRICS_EVERY_S
+
+
+class ExportQueue:
+    """Records that wait, and the counters of what became of the others. Any thread may use it."""
+
+    def __init__(self, limit: int = QUEUED) -> None:
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._records: deque[tuple[RequestRecord, int]] = deque()
+        self._in_hand = 0
+        self._waiting = 0
+        self._exported = self._full = self._rejected = self._unsent = 0
+        self._error = ""
+        self._closing_at: float | None = None
+
+    def put(self, records: Sequence[RequestRecord]) -> None:
+        """Add records; drop and count the oldest where there is no room."""
+        with self._changed:
+            for record in records:
+                spans = count_of(record)
+                self._records.append((record, spans))
+                self._waiting += spans
+                if len(self._records) > self._limit:
+                    _, dropped = self._records.popleft()
+                    self._waiting -= dropped
+                    self._full += dropped
+            self._changed.notify_all()
+
+    def close(self, within_s: float) -> None:
+        """End `take` when nothing waits, or after `within_s`."""
+        with self._changed:
+            self._closing_at = time.monotonic() + within_s
+            self._changed.notify_all()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the time to send what waits is over."""
+        return self._closing_at is not None and time.monotonic() >= self._closing_at
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but not when closing: then there is little time."""
+        with self._changed:
+            if self._closing_at is None:
+                self._changed.wait_for(lambda: self._closing_at is not None, seconds)
+            else:
+                time.sleep(min(0.1, seconds))
+
+    def take(self, timeout_s: float) -> list[RequestRecord] | None:
+        """Wait for records and return some; none after `timeout_s`, None when closed and empty."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._records or self._closing_at is not None, timeout_s)
+            if not self._records:
+                return None if self._closing_at is not None else []
+            self._changed.wait_for(lambda: len(self._records) >= BATCH or self._closing_at is not None, GATHER_S)
+            batch = [self._records.popleft() for _ in range(min(BATCH, len(self._records)))]
+            self._in_hand = sum(spans for _, spans in batch)
+            self._waiting -= self._in_hand
+            return [record for record, _ in batch]
+
+    def failed(self, error: str) -> None:
+        """Note why the records in hand are not accepted yet, or an export of another kind failed."""
+        with self._changed:
+            self._error = error
+
+    def settle(self, *, rejected: int, error: str) -> None:
+        """Count the spans of the records in hand; `rejected` of them were not accepted."""
+        with self._changed:
+            rejected = min(rejected, self._in_hand)
+            self._exported += self._in_hand - rejected
+            self._rejected += rejected
+            self._in_hand, self._error = 0, error
+
+    def give_up(self) -> None:
+        """Count all that waits as dropped."""
+        with self._changed:
+            self._unsent += self._in_hand + self._waiting
+            self._in_hand = self._waiting = 0
+            self._records.clear()
+
+    def counters(self) -> ExportCounters:
+        with self._changed:
+            return ExportCounters(
+                exported=self._exported, queue_full=self._full, rejected=self._rejected, unsent=self._unsent,
+                pending=self._waiting + self._in_hand, error=self._error,
+            )  # fmt: skip
+
+
+class ExportProgram:
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+        self._queue = ExportQueue()
+
+    def run(self) -> None:
+        """Take records in until the gateway closes or ends; meanwhile a thread sends them."""
+        start: ExportStart | None = read_message(self._source)
+        if start is None:
+            return
+        self._start = start
+        self._sender = OtlpSender(start)
+        thread = threading.Thread(target=self._export, daemon=True)
+        thread.start()
+        within_s = self._read_batches()
+        self._queue.close(within_s)
+        thread.join(within_s + 0.5)  # a request that is under way does not end sooner than it does
+        self._queue.give_up()
+        with suppress(BrokenPipeError):
+            self._answer()
+        os._exit(0)  # a thread that waits for a collector does not hold up the end
+
+    def _read_batches(self) -> float:
+        """Answer batches until the end; return how long to send what waits."""
+        while (message := read_message(self._source)) is not None:
+            if isinstance(message, ExportClose):
+                return message.within_s
+            batch = cast("ExportBatch", message)
+            records = [decode_record(line) for line in batch.lines]
+            if "metrics" in self._start.signals:
+                self._sender.count(records)
+            if "traces" in self._start.signals or "logs" in self._start.signals:
+                self._queue.put([record for record in records if is_kept(record, self._start.ratio)])
+            with suppress(BrokenPipeError):
+                self._answer()
+        return LAST_S
+
+    def _answer(self) -> None:
+        self._sink.write(framed(self._queue.counters()))
+        self._sink.flush()
+
+    def _export(self) -> None:
+        """Send what waits until the queue is closed, and metrics when they are due."""
+        every_s = _metrics_every_s()
+        metrics_at = time.monotonic() + every_s
+        while (records := self._queue.take(max(0.0, metrics_at - time.monotonic()))) is not None:
+            if records and not self._send_batch(records):
+                return
+            if time.monotonic() >= metrics_at:
+                metrics_at = time.monotonic() + every_s
+                self._send_metrics()
+        self._send_metrics()
+
+    def _send_batch(self, records: list[RequestRecord]) -> bool:
+        """Send records until each signal is accepted or refused for good; return False when there is no time left."""
+        signals = [each for each in self._start.signals if each != "metrics"]
+        rejected, error = 0, ""
+        for each in signals:
+            sent = self._send_until_settled(each, records)
+            if sent is None:
+                return False
+            error = error or sent.error
+            if each == "traces":
+                rejected = sent.rejected if sent.rejected or not sent.error else sys.maxsize
+        self._queue.settle(rejected=rejected, error=error)
+        return True
+
+    def _send_until_settled(self, each: Signal, records: list[RequestRecord]) -> Sent | None:
+        pause_s = FIRST_PAUSE_S
+        while (sent := self._sender.send(each, records)).again:
+            self._queue.failed(sent.error)
+            if self._queue.is_over:
+                return None
+            self._queue.wait(sent.retry_after_s or pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+        return sent
+
+    def _send_metrics(self) -> None:
+        if "metrics" in self._start.signals:
+            sent = self._sender.send("metrics", ())
+            if sent.error:
+                self._queue.failed(sent.error)
+
+
+def main() -> None:
+    for sent_to_all in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the gateway ends this process when it has stopped
+        signal.signal(sent_to_all, signal.SIG_IGN)
+    os.nice(_NICENESS)
+    logging.disable()  # the SDK logs each fault; the gateway logs what the counters say, once
+    ExportProgram(sys.stdin.buffer, sys.stdout.buffer).run()

@@ -1,0 +1,239 @@
+"""The gateway's side of telemetry: passes the lines of committed records to the process that exports them (`gw.otel.export_program`).
+
+On the event loop, a record costs its place in a queue and its bytes in a pipe. The queue is short, since the process takes lines at
+once and keeps what a collector cannot take; it fills only while that process starts, or has to be started again.
+
+    not started ──first records──▶ running ──died, or no answer for ANSWER_S──▶ not started; what it had is counted as dropped
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, cast
+
+import attrs
+import structlog
+import trio
+
+from gw.engines.environment import child_environment
+from gw.errors import one_error
+from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart
+from gw.otel.spans import count_of, is_kept
+from gw.store.pipe_messages import framed, take_message
+from gw.store.record_lines import decode_record
+from gw.types.span_counts import SpanCounts
+
+if TYPE_CHECKING:
+    from trio.abc import SendStream
+
+QUEUED = 2_000  # lines that wait for the process, about 1 kB each; when full, the oldest are dropped and counted
+BATCH = 500  # lines in a message
+ANSWER_S = 10.0  # for one message: the process answers at once, also while the collector is away
+_ATTEMPT = b'"outcome":"'
+"""Occurs in a line once for each attempt: nearly the number of its spans, for a look at what waits."""
+_PROGRAM = "from gw.otel.export_program import main; main()"
+_DEATH_S = 2.0
+_PIECE_BYTES = 65_536
+_log = structlog.get_logger("gw.otel")
+
+
+@attrs.frozen(kw_only=True)
+class Pace:
+    gather_s: float = 0.5
+    """Lines of this period share a message."""
+    hear_s: float = 5.0
+    """Time between two looks at the counters while nothing is committed."""
+    restart_s: float = 5.0
+    """Time between two starts of a process that dies."""
+    last_s: float = 3.0
+    """Time for what waits when the gateway closes."""
+
+
+class _ProcessLost(Exception):
+    """The process has ended, cannot be started, or does not answer."""
+
+
+class OtlpExporter:
+    """`put` and the counts are used on the event loop."""
+
+    def __init__(self, start: ExportStart, environment: Mapping[str, str], pace: Pace) -> None:
+        """`environment`: that of the gateway, of which the process gets what child processes get and the variables `OTEL_…`."""
+        self._start = start
+        standard = {name: value for name, value in environment.items() if name.startswith("OTEL_")}
+        self._environment = child_environment(environment) | standard
+        self._pace = pace
+        self._lines: deque[bytes] = deque()
+        self._sending: Sequence[bytes] = ()
+        self._due = trio.Event()
+        self._process: trio.Process | None = None
+        self._received = bytearray()
+        self._before = SpanCounts()
+        self._now = ExportCounters()
+        self._trouble = ""
+
+    @property
+    def pid(self) -> int | None:
+        """Id of the process; None before the first record."""
+        return None if self._process is None else self._process.pid
+
+    @property
+    def trouble(self) -> str:
+        """Why spans do not arrive, for people; "" = they do."""
+        return self._trouble
+
+    @property
+    def counts(self) -> SpanCounts:
+        """Return the counts of all processes until now."""
+        before, now = self._before, self._now
+        dropped = {why: count + getattr(now, why, 0) for why, count in before.dropped.items()}
+        here = sum(1 + line.count(_ATTEMPT) for lines in (self._lines, self._sending) for line in lines)
+        return SpanCounts(before.exported + now.exported, dropped, now.pending + here)
+
+    def put(self, lines: Sequence[bytes]) -> None:
+        """Take over lines of committed records. Never waits."""
+        self._lines.extend(lines)
+        while len(self._lines) > QUEUED:
+            self._before.dropped["queue_full"] += self._spans_in(self._lines.popleft())
+        self._due.set()
+
+    def _spans_in(self, line: bytes) -> int:
+        """Return how many spans of a record would be exported, for one that is dropped here: the process counts the others."""
+        record = decode_record(line)
+        return count_of(record) if is_kept(record, self._start.ratio) else 0
+
+    async def run(self) -> None:
+        """Pass lines on until cancelled. A process that ends is started again; nothing here ends the gateway."""
+        while True:
+            with trio.move_on_after(self._pace.hear_s if self._process is not None else float("inf")):
+                await self._due.wait()
+            self._due = trio.Event()
+            if self._lines:
+                await trio.sleep(self._pace.gather_s)
+            if not await self._pass_on():
+                await trio.sleep(self._pace.restart_s)
+
+    async def _pass_on(self) -> bool:
+        """Send all lines, or ask for the counters; return False if the process was lost."""
+        try:
+            while True:
+                batch = [self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))]
+                await self._send(batch)
+                if not self._lines:
+                    return True
+        except _ProcessLost as error:
+            self._note(str(error))
+            self._due.set()
+            return False
+
+    async def _send(self, batch: Sequence[bytes]) -> None:
+        """Send a batch and note the counters. Raises _ProcessLost; then the spans that the process had are counted as dropped."""
+        self._sending = batch
+        try:
+            counters = await self._answer(ExportBatch(batch))
+        except _ProcessLost:
+            self._settle(sum(map(self._spans_in, batch)))
+            raise
+        finally:
+            self._sending = ()
+        self._now = counters
+        self._note(counters.error)
+
+    def _settle(self, in_flight: int) -> None:
+        """Add the counters of a process that has ended to those before."""
+        now, before = self._now, self._before
+        before.exported += now.exported
+        for why in ("queue_full", "rejected", "unsent"):
+            before.dropped[why] += getattr(now, why)
+        before.dropped["process_ended"] += now.pending + in_flight
+        self._now = ExportCounters()
+
+    def _note(self, trouble: str) -> None:
+        """Log a fault when it begins and when it is over, not each time."""
+        if trouble and not self._trouble:
+            _log.warning("otlp_export_failed", why=trouble)
+        elif self._trouble and not trouble:
+            _log.info("otlp_export_works_again", spans_dropped=sum(self.counts.dropped.values()))
+        self._trouble = trouble
+
+    async def _answer(self, message: ExportBatch | ExportClose) -> ExportCounters:
+        """Send a message and return its answer, however the caller fares. Raises _ProcessLost."""
+        answer = None
+        with trio.move_on_after(ANSWER_S, shield=True):
+            with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+                process = await self._running()
+                await _stdin(process).send_all(framed(message))
+                answer = await self._receive(process)
+        if answer is None:
+            await self._end()
+            raise _ProcessLost("the process that exports telemetry has ended or does not answer")
+        return answer
+
+    async def _running(self) -> trio.Process:
+        if self._process is None:
+            self._process = await trio.lowlevel.open_process(
+                [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
+            )
+            await _stdin(self._process).send_all(framed(self._start))
+        return self._process
+
+    async def _receive(self, process: trio.Process) -> ExportCounters | None:
+        """Return None if the process ends."""
+        assert process.stdout is not None
+        while (answer := take_message(self._received)) is None:
+            piece = await process.stdout.receive_some(_PIECE_BYTES)
+            if not piece:
+                return None
+            self._received += piece
+        return cast("ExportCounters", answer)
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        self._received.clear()
+        if process is None:
+            return
+        with trio.move_on_after(_DEATH_S, shield=True):
+            process.kill()
+            await process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    await pipe.aclose()
+
+    async def aclose(self) -> None:
+        """Pass on and send what waits, for `Pace.last_s` at most; log what could not be sent. The caller sets no deadline."""
+        if self._process is not None or self._lines:
+            try:
+                while self._lines:
+                    await self._send([self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))])
+                self._now = await self._answer(ExportClose(self._pace.last_s))
+            except _ProcessLost:
+                self._settle(0)
+            finally:
+                await self._end()
+        if dropped := sum(self.counts.dropped.values()):
+            _log.warning("otlp_spans_dropped", why=self._trouble or self._now.error, **self.counts.dropped, spans=dropped)
+
+
+def _stdin(process: trio.Process) -> SendStream:
+    assert process.stdin is not None
+    return process.stdin
+
+
+@asynccontextmanager
+async def open_exporter(
+    start: ExportStart, environment: Mapping[str, str], pace: Pace = Pace()
+) -> AsyncIterator[OtlpExporter]:
+    """Run an exporter during the block. What was put until its end is sent then, as far as `Pace.last_s` suffices."""
+    exporter = OtlpExporter(start, environment, pace)
+    try:
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(exporter.run)
+                yield exporter
+                nursery.cancel_scope.cancel()
+    finally:
+        with trio.move_on_after(2 * ANSWER_S, shield=True):
+            await exporter.aclose()

@@ -1,0 +1,64 @@
+"""The queue of the exporting process: bounded, the oldest go first, and every span is counted once."""
+
+from __future__ import annotations
+
+import threading
+import tracemalloc
+
+from gw.otel.export_messages import ExportCounters
+from gw.otel.export_program import BATCH, ExportQueue
+from tests.fakes.records import record
+
+
+def test_records_are_taken_in_order_and_counted():
+    queue = ExportQueue()
+    queue.put([record(f"r{n}") for n in range(BATCH + 1)])
+    assert [each.id for each in queue.take(0)] == [f"r{n}" for n in range(BATCH)]
+    assert queue.counters() == ExportCounters(pending=2 * BATCH + 2)
+    queue.settle(rejected=3, error="")
+    queue.close(1.0)
+    assert [each.id for each in queue.take(0)] == [f"r{BATCH}"]
+    queue.settle(rejected=0, error="")
+    assert queue.take(0) is None
+    assert queue.counters() == ExportCounters(exported=2 * BATCH + 2 - 3, rejected=3)
+
+
+def test_the_oldest_make_room():
+    queue = ExportQueue(limit=4)
+    queue.put([record(f"r{n}") for n in range(10)])
+    assert queue.counters() == ExportCounters(queue_full=12, pending=8)
+    queue.close(0)
+    assert [each.id for each in queue.take(0)] == ["r6", "r7", "r8", "r9"]
+    queue.failed("traces: Connection refused")
+    queue.put([record("late")])
+    queue.give_up()
+    assert queue.counters() == ExportCounters(queue_full=12, unsent=10, error="traces: Connection refused")
+
+
+def test_an_hour_without_a_collector_takes_no_more_memory_than_a_minute():
+    queue, entries = ExportQueue(limit=100), iter(range(10**9))
+
+    def an_hour(requests: int) -> int:
+        for _ in range(requests):
+            queue.put([record(f"r{next(entries)}")])
+        return tracemalloc.get_traced_memory()[0]
+
+    tracemalloc.start()
+    try:
+        after_a_minute, after_an_hour = an_hour(200), an_hour(12_000)
+    finally:
+        tracemalloc.stop()
+    assert after_an_hour - after_a_minute < 20_000
+    assert queue.counters() == ExportCounters(queue_full=2 * (12_200 - 100), pending=200)
+
+
+def test_a_wait_ends_when_it_is_closed():
+    queue = ExportQueue()
+    waiting = threading.Thread(target=queue.wait, args=(600.0,))
+    waiting.start()
+    assert not queue.is_over
+    queue.close(0.0)
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert queue.is_over
+    assert queue.take(600.0) is None
