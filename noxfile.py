@@ -178,7 +178,8 @@ def prose(session: nox.Session) -> None:
             session.warn(f"LEFT OUT: how the documentation is written, because Vale is not installed (go install {VALE})")
             return
         session.run("go", "install", VALE, external=True, success_codes=[0, 1])
-        session.env["PATH"] += f":{session.run('go', 'env', 'GOPATH', external=True, silent=True).strip()}/bin"
+        folder = str(session.run("go", "env", "GOPATH", external=True, silent=True)).strip()
+        session.env["PATH"] = f"{os.environ['PATH']}:{folder}/bin"
         if shutil.which("vale", path=session.env["PATH"]) is None:
             session.warn("LEFT OUT: how the documentation is written, because Vale cannot be built; go says above why")
             return

@@ -15,7 +15,7 @@ from api_reference import api_page
 from build_site import navigation_faults
 from config_schema import schema_text
 from diagrams import PICTURES
-from markdown_pages import anchors, block_faults, links, not_run
+from markdown_pages import anchors, block_faults, links, not_run, picture_faults
 from mcp_reference import mcp_page
 from plots import added_plot, cpu_plot
 from preset_page import preset_page
@@ -111,7 +111,7 @@ def run(write: bool) -> int:
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             faults.append(f"{path.relative_to(ROOT)} is out of date; run: uv run nox -s docs -- --write")
     faults += [f"broken link: {link}" for link in broken_links()]
-    faults += navigation_faults() + block_faults()
+    faults += navigation_faults() + block_faults() + picture_faults()
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:

@@ -92,6 +92,13 @@ def block_faults() -> list[str]:
     return found
 
 
+def picture_faults() -> list[str]:
+    """Return the pictures that no page shows."""
+    shown = {(page.parent / target).resolve() for page in [*pages(), ROOT / "README.md"] for target in links(page) if "://" not in target}
+    pictures = sorted([*DOCS.rglob("*.png"), *DOCS.rglob("*.svg")])
+    return [f"{path.relative_to(ROOT)}: no page shows it" for path in pictures if path not in shown]
+
+
 def not_run() -> str:
     """Say how many code blocks there are, and which no test runs, by reason."""
     every = [block for page in [*pages(), ROOT / "README.md"] for block in blocks(page)]

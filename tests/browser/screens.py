@@ -1,6 +1,7 @@
 """Take the pictures of docs/screens: `python tests/browser/screens.py`, with what the `browser` session installs.
 
-A demo with some traffic and a few entries made through the API; every page in both themes, and two on a narrow screen.
+A demo with some traffic and a few entries made through the API: every page, and the overview also in the dark theme and on a narrow screen.
+docs/check.py compares the folder with this list, and with the pictures that pages show.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ PAGES = {
     "models": "/models", "projects": "/projects", "keys": "/keys", "playground": "/playground", "audit": "/audit",
     "settings": "/settings", "live": "/live",
 }  # fmt: skip
-NARROW = ("overview", "logs")
-THEMES = ("light", "dark")
+PICTURES = [*((name, "light", 1280) for name in (*PAGES, "turn")), ("overview", "dark", 1280), ("overview", "light", 360)]
+"""Page, theme and width of each picture."""
+
+
+def file_name(name: str, theme: str, width: int) -> str:
+    return f"{name}-{theme}{'-narrow' if width < 800 else ''}.png"
 
 
 def seed(site: Site) -> None:
@@ -42,7 +47,7 @@ def seed(site: Site) -> None:
     site.ask("/v1/keys", {"project": "phone", "name": "agent in Berlin"})
 
 
-def take(browser: Browser, site: Site, name: str, path: str, theme: str, width: int = 1280) -> None:
+def take(browser: Browser, site: Site, name: str, path: str, theme: str, width: int) -> None:
     page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": 800})  # type: ignore[arg-type]
     page.goto(site.url + path)
     page.locator("main:not(:has([aria-busy=true])) h1").first.wait_for()
@@ -52,7 +57,7 @@ def take(browser: Browser, site: Site, name: str, path: str, theme: str, width: 
             site.turn(f"{theme}-{number}")
         page.locator("tr[data-id]").nth(11).wait_for()
     page.wait_for_timeout(300)  # charts are drawn in the next frame
-    page.screenshot(path=FOLDER / f"{name}-{theme}{'-narrow' if width < 800 else ''}.png")
+    page.screenshot(path=FOLDER / file_name(name, theme, width))
     page.close()
 
 
@@ -63,11 +68,11 @@ def main() -> None:
         seed(site)
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         turn = next(one["turn_id"] for one in site.ask("/api/turns?limit=200") if one["fallbacks"])
-        for theme in THEMES:
-            for name, path in {**PAGES, "turn": f"/turns/{turn}"}.items():
-                take(browser, site, name, path, theme)
-            for name in NARROW:
-                take(browser, site, name, PAGES[name], theme, 360)
+        paths = {**PAGES, "turn": f"/turns/{turn}"}
+        for old in FOLDER.glob("*.png"):
+            old.unlink()
+        for name, theme, width in PICTURES:
+            take(browser, site, name, paths[name], theme, width)
         browser.close()
 
 
