@@ -58,6 +58,8 @@ class CreateProject(Body):
     budget_action: BudgetAction = "warn"
     default_stack: str | None = None
     tags: list[str] | None = None
+    regions: list[str] | None = None
+    """Regions whose providers may answer; `local` is for local providers that name none. Empty or null = all."""
     accent: str | None = None
     """`#rrggbb`."""
     fallbacks: dict[Modality, list[str]] | None = None
@@ -82,6 +84,7 @@ class ProjectEntry(Schema):
     budget_action: BudgetAction
     default_stack: str
     tags: Sequence[str]
+    regions: Sequence[str]
     accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
     capture: Capture | None
     source: Source
@@ -170,6 +173,7 @@ def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
         "budget_action": unchecked,
         "default_stack": partial(_checked_stack, catalog),
         "tags": _checked_tags,
+        "regions": _checked_tags,
         "accent": _checked_accent,
         "fallbacks": partial(_checked_chains, catalog),
         "capture": partial(_checked_capture, registrar.settings.secret),

@@ -13,11 +13,12 @@ from gw.types.entities import BudgetAction
 
 
 def _members(
-    tags: tuple[str, ...], capture: str | None, capture_share: float | None, capture_days: int | None,
+    tags: tuple[str, ...], regions: tuple[str, ...], capture: str | None, capture_share: float | None, capture_days: int | None,
     capture_names: tuple[str, ...], capture_presidio: str | None, **fields: Any,
 ) -> dict[str, object]:  # fmt: skip
-    """Return the named options as members. An empty tag alone takes all tags away."""
-    members = named(**fields, tags=[tag for tag in tags if tag] if tags else None)
+    """Return the named options as members. An empty tag alone takes all tags away, and an empty region all regions."""
+    lists = {name: [text for text in texts if text] if texts else None for name, texts in (("tags", tags), ("regions", regions))}
+    members = named(**fields, **lists)
     details = named(share=capture_share, keep_days=capture_days, names=list(capture_names) or None, presidio=capture_presidio)
     if capture is None and details:
         options = "--capture-share, --capture-days, --capture-name and --capture-presidio"
@@ -35,6 +36,9 @@ OPTIONS = (
     *BUDGETS,
     click.option("--budget-action", type=click.Choice(get_args(BudgetAction)), help="What happens when a budget is used up."),
     click.option("--default-stack", help="Stack for requests that name no model."),
+    click.option(
+        "--region", "regions", multiple=True, help="Region whose providers may answer; may be given several times; '' allows all again."
+    ),
     click.option("--tag", "tags", multiple=True, help="May be given several times; replaces the existing tags."),
     click.option("--accent", metavar="#RRGGBB", help="Colour in the dashboard."),
     click.option("--capture", type=click.Choice(("off", "text", "audio", "text+audio")), help="What is kept of its sessions."),
@@ -74,6 +78,7 @@ def _project_facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         kinds = "+".join(kind for kind in ("text", "audio") if capture[kind]) or "off"
         facts += [("capture", f"{kinds}, share {capture['share']:g}, {capture['keep_days']} days")]
     facts += [("requests_today", answer["today"]["requests_today"]), ("tags", ", ".join(answer["tags"]))]
+    facts += [("regions", ", ".join(answer["regions"]))] if answer["regions"] else []
     return facts + [(f"today {name}", money(row["cost"])) for name, row in answer["costs_today"]["by_model"].items()]
 
 

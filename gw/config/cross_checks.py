@@ -255,6 +255,7 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
             key = PROVIDER_TYPES[provider.type].key
             hint = f" (api_key: ${{{key}}})" if key else ""
             yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used{hint}")
+    yield from _unknown_regions(document, settings)
     chains: list[tuple[Path, Chains]] = [(("fallbacks",), settings.fallbacks)]
     chains += [(("projects", project.id, "fallbacks"), project.fallbacks) for project in settings.projects.values()]
     for path, chain in chains:
@@ -271,6 +272,16 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
         yield _at(document, ("mcp", "enabled"), what)
     if why := weakness(settings.secret.reveal()):
         yield f"GW_SECRET {why}. Whoever copies the database could find it out and decrypt it; `gw secret rotate` changes it ({HINT})"
+
+
+def _unknown_regions(document: Document, settings: Settings) -> Iterator[str]:
+    """Yield the regions of projects that no provider of the file is in."""
+    known = {provider.residency for provider in settings.providers.values()}
+    for project in settings.projects.values():
+        for index, region in enumerate(project.regions):
+            if region.lower() not in known:
+                place: Path = ("projects", project.id, "regions", index)
+                yield _at(document, place, f"{dotted(place)}: no provider has the region {region!r} (providers.<id>.region)")
 
 
 def _at(document: Document, path: Path, what: str) -> str:

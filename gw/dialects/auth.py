@@ -31,7 +31,7 @@ from gw.types.ids import Caller, TraceContext
 
 DEFAULT_PROJECT = "default"
 _QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")
-_GW_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback")
+_GW_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback", b"gw_regions")
 _KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
 _OPENAI_PROTOCOL = b"openai-insecure-api-key."
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]([0-9a-f])(?:-.*)?")
@@ -186,6 +186,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         request_id=request_id(gateway, scope), link=scope.get("gw.link"), endpoint=scope["path"], dialect=dialect,
         vendor=vendor, path_vendor=path_vendor,
         fallback=fields.get(b"fallback", b"").lower() != b"off",
+        regions=_regions(fields[b"regions"]) if b"regions" in fields else (),
     )
     return caller, logged_in is None and bearer.expires_at is None
 
@@ -242,6 +243,10 @@ def _text(value: bytes | None) -> str | None:
         return None
     text = value.decode("utf-8", "replace")[:_MAX_ID_CHARACTERS]
     return text if text.isprintable() else None
+
+
+def _regions(value: bytes) -> tuple[str, ...]:
+    return tuple([region.strip() for region in value.decode("utf-8", "replace")[:_MAX_ID_CHARACTERS].split(",")])
 
 
 def _trace(fields: Mapping[bytes, bytes]) -> TraceContext | None:

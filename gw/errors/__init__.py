@@ -8,6 +8,7 @@
     │   └── TooLarge
     ├── AuthError                   no or wrong credential
     ├── ForbiddenError              a credential without this permission
+    │   └── RegionNotAllowed        every model that could answer is in another region
     ├── ReadOnlyError               entry comes from gw.yaml
     ├── ConflictError               the name is taken
     ├── UnknownNameError (ValueError)
@@ -79,6 +80,7 @@ from gw.errors.request_errors import (
     NotOffered,
     Overloaded,
     ReadOnlyError,
+    RegionNotAllowed,
     RequestError,
     Stopping,
     TooLarge,
@@ -138,6 +140,7 @@ __all__ = [
     "ProviderUnreachable",
     "RateLimitError",
     "ReadOnlyError",
+    "RegionNotAllowed",
     "RequestError",
     "StaleConnection",
     "Stopping",

@@ -44,6 +44,10 @@ class ForbiddenError(AuthError, status=403, code="forbidden"):
     what: str = "this credential does not have the required permission"
 
 
+class RegionNotAllowed(ForbiddenError, code="region_not_allowed"):
+    """No model that could answer is at a provider of the regions that the project or the request allows."""
+
+
 class ReadOnlyError(GwError, status=403, code="read_only"):
     entity: str
     id: str

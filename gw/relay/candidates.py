@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from gw.config.settings import CostTracking, Routing
 from gw.errors import (
@@ -36,6 +37,7 @@ from gw.relay.limits import Gate, ProviderLimits
 from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
+from gw.relay.residency import within
 from gw.relay.route_choice import RouteChooser
 from gw.relay.shared_key import SharedKey
 from gw.telemetry.clock import utc_day
@@ -160,9 +162,11 @@ class CandidatePlanner:
             if (voice := candidates.voices.get(first.id)) is not None:
                 voices[first.id] = voice
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices, routed=routed)
+        if candidates.project.regions or caller.regions:
+            candidates = replace(candidates, models=within(candidates.models, catalog, candidates.project, caller))
         if caller.limits is not None:
             models = allowed(candidates.models, caller.limits)
-            candidates = Candidates(catalog, candidates.project, models, candidates.voices, routed=candidates.routed)
+            candidates = replace(candidates, models=models)
         return candidates
 
     def _cost_of(self, model: Model, spec: RequestSpec, catalog: Catalog) -> int | None:

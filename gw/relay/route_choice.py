@@ -10,6 +10,7 @@ from gw.policy.shares import share_of
 from gw.registry.catalog import Catalog, Model
 from gw.relay.candidate_list import Candidates
 from gw.relay.request_spec import RequestSpec
+from gw.relay.residency import within
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality
 from gw.types.model_routes import ModelRoute, Routed, RouteMember
@@ -43,12 +44,15 @@ class RouteChooser:
     def candidates(
         self, catalog: Catalog, project: Project, route: ModelRoute, spec: RequestSpec, caller: Caller, cost_of: CostOf
     ) -> Candidates:
-        """Return the candidates of a request for a route, and why the first of them is the first."""
+        """Return the candidates of a request for a route, and why the first of them is the first. Raise what `within` raises."""
         if catalog is not self._catalog:
             self._follow(catalog)
         members = catalog.route_members[spec.modality, route.name]
         if caller.limits is not None and caller.limits.models:
             members = tuple([each for each in members if caller.limits.includes(each[1].provider, each[1].id)]) or members
+        if project.regions or caller.regions:
+            kept = within(tuple([model for _, model in members]), catalog, project, caller)
+            members = tuple([each for each in members if each[1] in kept])
         chosen, reason = self._choice(members, route, spec, caller, cost_of)
         ordered = (members[chosen], *members[:chosen], *members[chosen + 1 :])
         voices: dict[str, str] = {}
@@ -82,7 +86,7 @@ class RouteChooser:
     ) -> tuple[int, str]:
         """Return the index of the chosen member, and the reason."""
         usual = [index for index, (member, _) in enumerate(members) if member.weight]
-        if not usual:  # a key that may use no other
+        if not usual:  # no other is allowed
             return 0, "weight 0"
         if route.prefer == "weight":
             weights = [member.weight for member, _ in members]
@@ -96,8 +100,8 @@ class RouteChooser:
 
     def _by_latency(self, models: list[Model], route: ModelRoute, spec: RequestSpec, session: str) -> tuple[int, str]:
         kind = kind_of(spec)
-        if len(models) < sum(member.weight > 0 for member in route.models):  # a key that may not use all of them
-            return 0, "the first that the key may use"
+        if len(models) < sum(member.weight > 0 for member in route.models):  # a key or a region that allows only some of them
+            return 0, "latency: the first of those that are allowed"
         quickest = self._quickest.get((spec.modality, route.name, kind))
         if quickest is None:
             quickest = self._quickest[spec.modality, route.name, kind] = Quickest(len(models))

@@ -18,6 +18,8 @@ from gw.types.roles import Access
 from gw.types.secret import Secret
 from gw.types.usage import NANO
 
+LOCAL = "local"
+"""Region of a provider on an own machine that names none."""
 DEFAULT_PROJECT = "default"  # project of requests that name none; it always exists
 BudgetAction = Literal["warn", "block"]
 OnFullDisk = Literal["budgets", "refuse", "continue"]
@@ -59,6 +61,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     default_stack: str = ""
     tags: tuple[str, ...] = ()
     accent: Annotated[str, "colour in the dashboard; default: derived from the id"] = ""
+    regions: Annotated[
+        tuple[str, ...], "regions whose providers may answer; local: providers on own machines that name none. Default: all"
+    ] = ()
     fallbacks: Annotated[Mapping[Modality, tuple[str, ...]], "replaces the chain of a modality for this project"] = {}
     provider_keys: Annotated[Mapping[str, Secret], "the project's own keys, by provider id"] = {}
     capture: Annotated[Capture | None, "words and sound to keep; needs GW_SECRET. Default: nothing is kept"] = None
@@ -165,9 +170,14 @@ class Provider:
     max_concurrent: int | None = None
     public_only: bool = False
     """Refuse addresses outside the public internet: the base URL came through the API."""
-    region: Annotated[str, "region that prices depend on, such as us; default: by the address"] = attrs.field(
-        default=attrs.Factory(lambda self: region_of(self.base_url), takes_self=True)
-    )
+    region: Annotated[
+        str, "region where it processes, such as us, for prices and `regions` of projects; default: by the address"
+    ] = attrs.field(default=attrs.Factory(lambda self: region_of(self.base_url), takes_self=True))
+
+    @property
+    def residency(self) -> str:
+        """Return the region where it processes, in lower case: `local` for a local provider that names none, "" if none is known."""
+        return self.region.lower() or (LOCAL if self.location == "local" else "")
 
     @property
     def configured(self) -> bool:

@@ -95,6 +95,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Provider type whose API the caller was written for; a bare vendor model name means this vendor's first."""
     path_vendor: str = ""
     """Another provider type whose API has the same path: names that only this one has mean it."""
+    regions: tuple[str, ...] = ()
+    """Regions in which providers may process the request, beside those of its project; empty: any (`X-GW-Regions`)."""
     fallback: bool = True
     """False for `X-GW-Fallback: off`: stop after the requested model."""
     candidates: tuple[str, ...] = ()

@@ -214,3 +214,42 @@ async def test_the_cheapest_by_its_price_answers(tmp_path, autojump_clock):
         reply = await plane.post("/v1/chat/completions", msgspec.json.encode(chat))
         assert reply.headers["x-gw-model"] == "openai/gpt-4o-mini"
         assert plane.kept.record.attempts[0].routing.startswith("cost: about $0.0003")
+
+
+REGIONS = """
+providers:
+  one: {type: openai, api_key: k, base_url: "http://one.test/v1", region: eu}
+  two: {type: openai, api_key: k, base_url: "http://two.test/v1", region: us}
+  three: {type: openai, api_key: k, base_url: "http://three.test/v1"}
+models: {llm: [one/gpt-4o-mini, two/gpt-4o-mini, three/gpt-4o-mini]}
+routes: {llm: {half: {models: [one/gpt-4o-mini, two/gpt-4o-mini]}}}
+fallbacks: {llm: [one/gpt-4o-mini, two/gpt-4o-mini, three/gpt-4o-mini]}
+projects: {clinic: {regions: [eu]}, desk: {}}
+"""
+
+
+async def test_a_region_is_a_hard_filter_on_every_candidate(tmp_path, autojump_clock):
+    async with open_plane(REGIONS, tmp_path) as plane:
+        fakes = {name: FakeOpenAI() for name in ("one", "two", "three")}
+        for name, fake in fakes.items():
+            plane.net.hosts[f"{name}.test", 80] = hosted(fake)
+
+        async def chat(model, **headers):
+            body = msgspec.json.encode({"model": model, "messages": [{"role": "user", "content": "hi"}]})
+            return await plane.post("/v1/chat/completions", body, **{name.replace("_", "-"): text for name, text in headers.items()})
+
+        for number in range(20):
+            reply = await chat("half", x_gw_project="clinic", x_gw_session=f"s{number}")
+            assert (reply.status, reply.headers["x-gw-model"]) == (200, "one/gpt-4o-mini")
+        reply = await chat("three/gpt-4o-mini", x_gw_project="clinic")
+        assert reply.headers["x-gw-model"] == "one/gpt-4o-mini"
+        fakes["one"].status = 500
+        reply = await chat("one/gpt-4o-mini", x_gw_project="clinic")
+        assert (reply.status, fakes["two"].ledger, fakes["three"].ledger) == (502, [], [])
+        reply = await chat("one/gpt-4o-mini", x_gw_project="desk", x_gw_regions="eu, US")
+        assert (reply.headers["x-gw-model"], fakes["three"].ledger) == ("two/gpt-4o-mini", [])
+        refused = await chat("one/gpt-4o-mini", x_gw_project="clinic", x_gw_regions="us")
+        assert refused.status == 403
+        assert refused.json["error"]["gw"]["code"] == "region_not_allowed"
+        assert "the project 'clinic' allows eu, and X-GW-Regions allows us" in refused.json["error"]["message"]
+        assert (await chat("one/gpt-4o-mini", x_gw_regions=",")).status == 400

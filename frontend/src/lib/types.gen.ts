@@ -207,6 +207,7 @@ export interface Shapes {
     budget_action?: "block" | "warn";
     default_stack?: string | null;
     tags?: string[] | null;
+    regions?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
     capture?: Shapes["CaptureBody"] | null;
@@ -609,6 +610,7 @@ export interface Shapes {
     budget_action: "block" | "warn";
     default_stack: string;
     tags: string[];
+    regions: string[];
     accent: string;
     capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
@@ -625,6 +627,7 @@ export interface Shapes {
     budget_action: "block" | "warn";
     default_stack: string;
     tags: string[];
+    regions: string[];
     accent: string;
     capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
@@ -935,6 +938,7 @@ export interface Shapes {
     budget_action?: "block" | "warn";
     default_stack?: string | null;
     tags?: string[] | null;
+    regions?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
     capture?: Shapes["CaptureBody"] | null;
