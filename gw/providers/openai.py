@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from gw.errors import ProviderRejected
-from gw.providers import openai_like
+from gw.providers import openai_like, realtime_conversation
 from gw.providers.chat_call import chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.sentence_tts import by_sentence
@@ -150,6 +150,7 @@ SPEC = ProviderSpec(
     takes_own=_takes_own,
     chat=chat, transcribe=openai_like.transcribe, listen=listen, speak=_speak,
     speak_live=by_sentence(_speak),
+    converse=realtime_conversation.converse, converses=realtime_conversation.hears_and_speaks,
     listen_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     transports={"speak_live": "as speech, by sentence"},
     reported=frozenset({"chat", "transcribe", "listen"}),

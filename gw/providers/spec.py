@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import attrs
+import msgspec
 
 from gw.engines.process import require
 from gw.errors import ProviderRejected, UnknownProviderError
@@ -181,6 +182,23 @@ class SpeakSession(UpstreamSession, Protocol):
         """Return audio as it arrives; the last list ends with `SpeakEnd`."""
 
 
+class ConverseRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A conversation with a model that hears and speaks itself. `headers`: those of the caller that choose the protocol's version."""
+
+    model: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+
+
+class ConverseSession(Protocol):
+    """A conversation whose frames pass through, in OpenAI's realtime protocol. One task sends while another receives."""
+
+    async def send(self, frame: str) -> None: ...
+
+    async def receive(self) -> str | None:
+        """Return the next frame; None when the vendor has closed the session normally."""
+
+
+ConverseCall = Callable[[ConverseRequest, Account], AbstractAsyncContextManager[ConverseSession]]
 ChatCall = Callable[[ChatRequest, Account], AbstractAsyncContextManager[ChatStream]]
 TranscribeCall = Callable[[TranscribeRequest, Account], AbstractAsyncContextManager[TranscribeStream]]
 SpeakCall = Callable[[SpeakRequest, Account], AbstractAsyncContextManager[SpeakStream]]
@@ -254,6 +272,9 @@ class ProviderSpec:
     listen: ListenCall | None = None
     speak: SpeakCall | None = None
     speak_live: SpeakLiveCall | None = None
+    converse: ConverseCall | None = None
+    """A conversation with a model that hears and speaks itself; `converses` says of a model's name whether it does."""
+    converses: Callable[[str], bool] | None = None
     speak_socket: Callable[[SpeakLiveRequest, Account], tuple[str, list[tuple[bytes, bytes]]]] | None = None
     """Path and headers of the socket of `speak_live`, which can be dialled ahead; None where there is none."""
     health_path: str = "/models"

@@ -34,7 +34,7 @@ Frames = Frame | Sequence[Frame] | None
 """The wire form of a command: one frame, several or none."""
 
 _BUSY = (1011, 1012, 1013)
-_NORMAL = (1000, 1005)
+NORMAL_CLOSES = (1000, 1005)
 E = TypeVar("E")
 W = TypeVar("W", bound="SessionWire[Any]")
 CloseError = Callable[[str, WsClosed], ProviderError]
@@ -171,7 +171,7 @@ class _SocketSession(Generic[W, E]):
 
     def _last_events(self, closed: WsClosed) -> list[E]:
         """Return the last events if the close is how this vendor ends a session. Raises ProviderError otherwise."""
-        if closed.code in _NORMAL and self._on_close is not None and (events := self._on_close()):
+        if closed.code in NORMAL_CLOSES and self._on_close is not None and (events := self._on_close()):
             return events
         raise self._close_error(self._provider, closed) from None
 

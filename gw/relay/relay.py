@@ -33,13 +33,14 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.answer_times import AnswerTimes
 from gw.policy.turns import Turns
-from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream, spec_of
+from gw.providers.spec import Account, ChatStream, ConverseRequest, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S
 from gw.relay.candidate_voice import voice_for
 from gw.relay.candidates import CandidatePlanner, offered
+from gw.relay.conversing import ConversingSession
 from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
 from gw.relay.dial_order import served_s
 from gw.relay.honoured import unsupported
@@ -116,6 +117,10 @@ class Relay:
     ) -> AbstractAsyncContextManager[SpeakingSession]:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
         return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed, self.paces).run(caller)
+
+    def converse(self, request: ConverseRequest, caller: Caller) -> AbstractAsyncContextManager[ConversingSession]:
+        """Hold a conversation with a model that hears and speaks itself. Entering raises admission and provider errors."""
+        return ConversingSession(self.planner, self.in_flight, request).run(caller)
 
     def refuse_unsupported(self, request: TranscribeRequest | ListenRequest, caller: Caller) -> None:
         """Raise UnsupportedSetting if no candidate honours the settings, for a request that is made later."""

@@ -56,7 +56,7 @@ _FINISH = "gw-finish"  # id of the last commit, which an error about it repeats
 _EMPTY = "input_audio_buffer_commit_empty"
 _TAKES_KEYWORDS = ("gpt-transcribe", "gpt-live-transcribe")
 _NO_TURNS = "gpt-realtime-whisper"
-_STATUS = {
+STATUS_OF_ERROR = {
     "authentication_error": 401, "permission_error": 403, "not_found_error": 404, "rate_limit_error": 429,
     "rate_limit_exceeded": 429, "insufficient_quota": 429, "server_error": 500,
 }  # fmt: skip
@@ -345,7 +345,7 @@ class RealtimeListenClient(ItemListenClient):
         if error.event_id == _FINISH or (error.code == _EMPTY and self._finishing):
             self._answered = True
         elif error.code != _EMPTY and not (self._keep_raw and error.type == "invalid_request_error"):
-            raise self._candidate_error(_STATUS.get(error.type or "", 400), frame)
+            raise self._candidate_error(STATUS_OF_ERROR.get(error.type or "", 400), frame)
 
 
 def _wire_format(fmt: AudioFormat) -> AudioFormat:

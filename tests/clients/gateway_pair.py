@@ -95,8 +95,8 @@ INFERENCE = {"stt": "deepgram/nova-2", "llm": "openai/gpt-4.1", "tts": "cartesia
 class GatewayPair:
     """Two gateways before the same fakes. In `own` a model is served by its vendor, in `other` by another vendor.
 
-    So an app changes its address, `at(vendor, "own")`, and nothing else. `at(vendor, "fake")` is the fake itself, which the
-    SDK validates.
+    So an app changes its address, `at(vendor, "own")`, and nothing else; `speaking` is `own` with the vendor's model that hears and
+    speaks itself. `at(vendor, "fake")` is the fake itself, which the SDK validates.
     """
 
     gateways: Mapping[str, Daemon]
@@ -106,8 +106,12 @@ class GatewayPair:
         return VENDORS[vendor].models[modality]
 
     def at(self, vendor: str, who: str, scheme: str = "http") -> str:
-        address = self.fakes[vendor] if who == "fake" else self.gateways[who].url
+        address = self.fakes[vendor] if who == "fake" else self.gateways["own" if who == "speaking" else who].url
         return address.replace("http", scheme, 1)
+
+    def conversation_model(self, who: str) -> str:
+        """Return the model of a realtime conversation: a stack of three, or for `speaking` one that hears and speaks itself."""
+        return "gpt-realtime" if who in ("speaking", "fake") else "talk"
 
     def record(self, who: str, request_id: str) -> dict[str, Any]:
         """Return a gateway's record of a request."""
@@ -177,6 +181,7 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
             aliases[modality].setdefault(f"{name}/{model}", [])
             if who == "other":
                 aliases[modality].setdefault(vendor.others[modality], []).append(model)
+    aliases["llm"]["openai/gpt-realtime"] = []
     for modality, inferred in INFERENCE.items():
         vendor_name = inferred.partition("/")[0]
         vendor_ = VENDORS[vendor_name]

@@ -12,7 +12,7 @@ from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-WHO = pytest.mark.parametrize("who", ["own", "other"])
+WHO = pytest.mark.parametrize("who", ["own", "other", "speaking"])
 SENTENCE = TEXT + "?"
 PCM = b"".join(fsk.encode(SENTENCE, 24_000)) + bytes(48_000)
 
@@ -31,7 +31,7 @@ def test_livekit_realtime_model(drop_in, package, who):
         created: asyncio.Queue[Any] = asyncio.Queue()
         async with aiohttp.ClientSession() as http:
             model = openai.realtime.RealtimeModel(
-                model="talk", base_url=drop_in.at("openai", who) + "/v1", api_key="any", http_session=http
+                model=drop_in.conversation_model(who), base_url=drop_in.at("openai", who) + "/v1", api_key="any", http_session=http
             )
             session = model.session()
             session.on("error", lambda event: errors.append(event.error))
@@ -76,7 +76,7 @@ def test_pipecat_realtime_service(drop_in, package, who):
     service: Any = OpenAIRealtimeLLMService(
         api_key="any",
         base_url=drop_in.at("openai", who, "ws") + "/v1/realtime",
-        settings=OpenAIRealtimeLLMService.Settings(model="talk"),
+        settings=OpenAIRealtimeLLMService.Settings(model=drop_in.conversation_model(who)),
     )
     pair = LLMContextAggregatorPair(LLMContext())
     frames = asyncio.run(run([pair.user(), service, pair.assistant()], spoken(PCM), TTSStoppedFrame))

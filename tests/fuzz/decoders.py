@@ -38,6 +38,7 @@ from gw.wire import (
     ollama_chat,
     openai_audio,
     openai_chat,
+    openai_realtime_events,
     openai_realtime_server,
     openai_responses_answer,
     openai_responses_request,
@@ -114,6 +115,15 @@ def _frames(new: Callable[[], Any]) -> Decoder:
                 return
 
     return run
+
+
+def _realtime_event(data: bytes) -> None:
+    """An event of a vendor, and a caller's `session.update`."""
+    event = openai_realtime_events.read_server_event("p", data)
+    openai_realtime_events.transcription_model(event.session)
+    openai_realtime_events.usage_of(event.usage)
+    openai_realtime_events.error_of_event("p", event.error)
+    openai_realtime_events.for_vendor(data.decode("utf-8", "replace"), "m")
 
 
 def http_request(data: bytes) -> None:
@@ -279,6 +289,7 @@ DECODERS: dict[str, Decoder] = {
     "ollama_stream": _stream(lambda: ollama_chat.OllamaDecoder("p")),
     "livekit_frames": _frames(lambda: livekit_inference.LiveKitListenServer("r")),
     "livekit_speech_frames": _frames(lambda: livekit_inference.LiveKitSpeakServer("r", "m")),
+    "realtime_events": _whole(_realtime_event),
     "realtime_frames": _frames(lambda: openai_realtime_server.RealtimeListenServer(session_id="s")),
     "cartesia_frames": _frames(lambda: cartesia_listen.CartesiaListenServer("r")),
     "cartesia_turn_frames": _frames(lambda: cartesia_listen.CartesiaTurnsServer("r")),

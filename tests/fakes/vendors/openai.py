@@ -1,13 +1,14 @@
 """A vendor that speaks OpenAI's HTTP dialect: a plain ASGI app made from the server role of our own codecs.
 
 Served below `prefix`: POST chat/completions, responses, audio/speech, audio/transcriptions, audio/translations; GET models; the
-WebSocket realtime, for transcription.
+WebSocket realtime, for transcription and, with `model` in its query, for conversations.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 import attrs
 import msgspec
@@ -29,7 +30,7 @@ from gw.wire import (
     sse,
     wav,
 )
-from tests.fakes.vendors import openai_realtime
+from tests.fakes.vendors import openai_conversation, openai_realtime
 from tests.fakes.vendors.heard import by_speaker, heard, refused, tone_text
 from tests.fakes.vendors.scripted import Answer, Entry, Receive, ScriptedVendor, Send, json_of, over, words
 
@@ -74,6 +75,9 @@ class FakeOpenAI(ScriptedVendor):
     session_error_after: int | None = None
     """After so many frames of the client an error event is sent."""
 
+    conversation: openai_conversation.ConversationScript = attrs.field(factory=openai_conversation.ConversationScript)
+    """Behaviour of models that hear and speak themselves."""
+
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await super().__call__(scope, receive, send)
@@ -100,6 +104,10 @@ class FakeOpenAI(ScriptedVendor):
             return
         subprotocol = "realtime" if "realtime" in offered else None
         await openai_realtime.accept(receive, send, self.answer_after_s, subprotocol)
+        query = parse_qs(scope.get("query_string", b"").decode())
+        if "model" in query and "transcription" not in query.get("intent", ()):
+            await openai_conversation.Conversation(entry, send, query["model"][0], self.conversation).run(receive)
+            return
         session = openai_realtime.RealtimeSession(
             entry, send, close_after=self.close_after, error_after=self.session_error_after
         )
