@@ -29,6 +29,7 @@ from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission, request_limits
 from gw.relay.accounting import Accounting
+from gw.relay.admission import Reservation
 from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import chat_honoured, honoured, takes_own
 from gw.relay.key_limits import allowed, budgets_of
@@ -231,25 +232,42 @@ class CandidatePlanner:
             meter.estimated_nusd = estimate = meter.stand_in(spec.estimate)
         return estimate
 
-    def admit(self, meter: Meter, candidates: Candidates, estimate_nusd: int) -> None:
-        """Reserve the estimate. Raise what `admission.admit`, `gw.relay.key_limits` and `SharedBudgets.check` raise."""
+    def admit(self, meter: Meter, candidates: Candidates, estimate_nusd: int, *, has_place: bool = False) -> None:
+        """Reserve the estimate. Raise what `admission.admit`, `gw.relay.key_limits` and `SharedBudgets.check` raise.
+
+        `has_place`: the caller gives up a place among the requests at once for this one, which is not refused as one too many.
+        """
         accounting, caller, project = self.accounting, meter.caller, candidates.project
         ledger, accepting = accounting.ledger, accounting.records.accepting
         if caller.limits is not None or candidates.longer is not None:
-            self._check_limits(candidates, caller, estimate_nusd, accepting=accepting)
+            self._check_limits(candidates, caller, estimate_nusd, accepting=accepting, has_place=has_place)
+        if has_place and project.max_concurrent is not None:
+            project = replace(project, max_concurrent=None)
         meter.reservation = reservation = admission.admit(
             ledger, project, estimate_nusd, store_accepts=accepting, on_full_disk=self._on_full_disk, budgets=candidates.budgets,
         )  # fmt: skip
         if caller.key_id is not None:
             ledger.charge_key(reservation, caller.key_id, request_limits.key_leases(ledger, candidates, caller))
 
-    def _check_limits(self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, accepting: bool) -> None:
+    def count(self, candidates: Candidates, caller: Caller) -> Reservation:
+        """Return a reservation of no money and without any check, which counts as a request at once until it is settled."""
+        ledger = self.accounting.ledger
+        leases = tuple([one.lease for one in ledger.budget_leases(candidates.budgets)])
+        reservation = ledger.reserve(candidates.project.id, 0, leases)
+        if caller.key_id is not None:
+            ledger.charge_key(reservation, caller.key_id, request_limits.key_leases(ledger, candidates, caller))
+        return reservation
+
+    def _check_limits(
+        self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, accepting: bool, has_place: bool
+    ) -> None:
         """Check the limits of the caller's key, and the project's budgets of more than a day."""
         longer, limits = candidates.longer, caller.limits
         must_hold = (longer is not None and longer.blocks) or (limits is not None and bool(budgets_of(limits)))
         if must_hold and not accepting and self._on_full_disk == "budgets":
             raise StoreUnavailable(what="usage cannot be recorded now, and the budget of this project or key must hold")
-        request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, trio.current_time())
+        now = trio.current_time()
+        request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, now, has_place=has_place)
 
     def place(self, candidates: Candidates, caller: Caller) -> Pending:
         """Return the wait of a request whose key, project or only provider has as many at once as it may; else None."""

@@ -10,9 +10,9 @@ States of a session:
     done         the caller leaves, the vendor closes     what runs is recorded as cancelled, with its estimate
     failed       the vendor fails, a limit is reached     what runs is recorded with the error
 
-A session that has begun cannot move to another vendor, who does not know what was said. It counts as one request at once; money
-is reserved for each response, and a limit that is reached in the middle cancels the response and ends the session. The first
-response takes over the meter that dialled; a session without any response has that one's record.
+A session that has begun cannot move to another vendor, who does not know what was said. It counts as one request at once, whose place
+a response takes over; money is reserved for each response, and a limit that is reached in the middle cancels it and ends the session.
+The first response takes over the meter that dialled; a session without any response has that one's record.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         self._running: dict[str, _Running] = {}
         self._admitted: Meter | None = None
         """The meter of a response that the caller has asked for and the vendor has not begun."""
-        self._slot: Reservation | None = None
+        self._place: Reservation | None = None
+        """The session's place among the requests at once, while no response has it."""
         self._began: float | None = None
         """When the wait for the next response began: at the end of the caller's turn, or with its request."""
         self._transcription_model = ""
@@ -105,9 +106,8 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         else:
             self._close(None)
         finally:
+            self._leave_place()
             self.in_flight.requests -= 1
-            if self._slot is not None:
-                self.planner.accounting.ledger.settle(self._slot, 0)
 
     def plan(self, caller: Caller) -> None:
         """Choose the candidates that hear and speak themselves. Raise what `CandidatePlanner.plan` raises."""
@@ -124,11 +124,11 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         estimate_nusd = planner.estimate(meter, self.spec, self.candidates)
         await self._wait_for_lease(caller, estimate_nusd)
         planner.admit(meter, self.candidates, 0)
-        self._slot, meter.reservation = meter.reservation, None
+        self._place, meter.reservation = meter.reservation, None
 
     async def _wait_for_lease(self, caller: Caller, estimate_nusd: int) -> None:
         planner = self.planner
-        if planner.in_fleet and (room := planner.lease(self.candidates, estimate_nusd)) is not None:
+        if planner.in_fleet and (room := planner.lease(self.candidates, caller, estimate_nusd)) is not None:
             await planner.wait_for_lease(room, self.candidates, caller, estimate_nusd)
 
     def _use(self, opened: OpenAttempt[ConverseSession, str]) -> None:
@@ -208,17 +208,24 @@ class ConversingSession(RequestContext[ConverseSession, str]):
     # ---- responses
 
     async def _admit_response(self, meter: Meter) -> None:
-        """Reserve money for a response. Raise the limit that stands against it."""
-        limits, project = meter.caller.limits, self.candidates.project
-        one_of_session = msgspec.structs.replace(  # the session counts among the requests at once, not each response
-            self.candidates, project=msgspec.structs.replace(project, max_concurrent=None)
-        )
-        if limits is not None:
-            limits = msgspec.structs.replace(limits, max_concurrent=None)
-            meter.caller = msgspec.structs.replace(meter.caller, limits=limits)
-        estimate_nusd = self.planner.estimate(meter, self.spec, one_of_session)
+        """Reserve money for a response, which takes over the session's place. Raise the limit that stands against it."""
+        estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
         await self._wait_for_lease(meter.caller, estimate_nusd)
-        self.planner.admit(meter, one_of_session, estimate_nusd)
+        self.planner.admit(meter, self.candidates, estimate_nusd, has_place=self._place is not None)
+        self._leave_place()
+
+    def _leave_place(self) -> None:
+        place, self._place = self._place, None
+        if place is not None:
+            self.planner.accounting.ledger.settle(place, 0)
+
+    def _settle(self, meter: Meter) -> None:
+        """Return what was reserved for a response that the vendor has not begun; the session has its place again."""
+        reservation, meter.reservation = meter.reservation, None
+        if self._place is None:
+            self._place = self.planner.count(self.candidates, meter.caller)
+        if reservation is not None:
+            self.planner.accounting.ledger.settle(reservation, 0)
 
     def _next_meter(self) -> Meter:
         """Return the meter of the next response: that of the session for the first one."""
@@ -246,7 +253,8 @@ class ConversingSession(RequestContext[ConverseSession, str]):
                 await self._admit_response(meter)
             except GwError as error:
                 refusal = error
-                self._count(meter)
+                meter.reservation = self.planner.count(self.candidates, meter.caller)
+                self._leave_place()
                 with suppress(ProviderError):
                     await self._session.send(_cancel(id_))
         now = self._now()
@@ -262,14 +270,6 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         meter.notes_input = False
         meter.calling(attempt, self._model)
         self._running[id_] = _Running(meter, attempt, refusal)
-
-    def _count(self, meter: Meter) -> None:
-        """Have what a meter measures count against the budgets, for which nothing could be reserved."""
-        ledger, project = self.planner.accounting.ledger, self.candidates.project
-        lease = ledger.budget_lease(project) if ledger.leases is not None else None
-        meter.reservation = ledger.reserve(project.id, 0, lease)
-        if meter.caller.key_id is not None:
-            ledger.charge_key(meter.reservation, meter.caller.key_id)
 
     def _end(self, response: wire.ModelResponse) -> None:
         """Record a response that has ended. Raise the limit for which it was cancelled."""
@@ -297,6 +297,8 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         if isinstance(error, ProviderError):
             attempt.error = error
         meter.bill(attempt, usage, meter.cost_of(usage, self._model, self._provider))
+        if self._place is None and not self._running:
+            self._place = self.planner.count(self.candidates, meter.caller)
         meter.finish(usage=usage, measured=None, error=error, cancelled=cancelled)
 
     def _record_transcription(self, usage: Usage | None) -> None:
@@ -312,7 +314,7 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         attempt = meter.begin_attempt(model, self._now())
         attempt.called = True
         meter.answered_by(attempt)
-        self._count(meter)
+        meter.reservation = self.planner.count(self.candidates, meter.caller)
         meter.bill(attempt, usage, meter.cost_of(usage, model, self._provider, live=True))
         meter.finish(usage=usage, measured=None, error=None, cancelled=False)
 
@@ -332,8 +334,8 @@ class ConversingSession(RequestContext[ConverseSession, str]):
         for each in running.values():
             self._finish(each, None, each.refusal or error, cancelled=each.refusal is None and error is None)
         meter, self._admitted = self._admitted, None
-        if meter is not None and meter is not self.meter and meter.reservation is not None:
-            self.planner.accounting.ledger.settle(meter.reservation, 0)
+        if meter is not None:
+            self._settle(meter)
         meter = self.meter
         if meter.record is not None:
             if error is None or running or not isinstance(error, ProviderError):

@@ -45,8 +45,12 @@ def shared_key(ledger: Ledger, caller: Caller) -> SharedKey | None:
     return ledger.limited_key(caller.key_id, caller.limits).shared
 
 
-def check_limits(ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int, now: float) -> None:
+def check_limits(
+    ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int, now: float, *, has_place: bool = False
+) -> None:
     """Check the limits of the caller's key, and the project's budgets of more than a day. `now` is monotonic.
+
+    `has_place`: the request takes over a place among those at once.
 
     Raise what `gw.relay.key_limits` and `SharedBudgets.check` raise.
     """
@@ -57,7 +61,8 @@ def check_limits(ledger: Ledger, candidates: Candidates, caller: Caller, estimat
     if limits is None or caller.key_id is None:
         return
     key = ledger.limited_key(caller.key_id, limits)
-    check_concurrency(key, limits, caller.key_id)
+    if not has_place:
+        check_concurrency(key, limits, caller.key_id)
     if (owner := key.budgets(limits, project.id, caller.key_id)) is not None:
         if ledger.shared is not None:
             ledger.shared.check(owner, ledger.budget_leases(owner), estimate_nusd)

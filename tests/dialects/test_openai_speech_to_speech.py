@@ -243,8 +243,13 @@ async def test_a_session_is_one_request_at_once_and_frees_its_place(talk, autoju
     async with talk(project="max_concurrent: 1") as on:
         ledger = on.plane.gateway.ledger
         assert ledger.in_flight("default") == 1
-        await spoken_turn(on.client)
-        assert ledger.in_flight("default") == 1
+        for _ in range(2):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(on.client.speak, TEXT)
+                await on.client.until("response.output_audio.delta")
+                assert ledger.in_flight("default") == 1
+            await on.client.until("response.done")
+            assert ledger.in_flight("default") == 1
     assert ledger.in_flight("default") == 0
 
 
