@@ -80,6 +80,8 @@ def general_name(path: KeyPath) -> str:
         parts[4:] = _within_price(parts[4:])
     elif parts[:2] == ["alerts", "receivers"]:
         parts[2:3] = ["*"] * len(parts[2:3])
+    elif parts[:3] == ["telemetry", "otlp", "headers"]:
+        parts[3:4] = ["*"] * len(parts[3:4])
     elif parts[0] == "projects" and parts[2:3] == ["providers"]:
         parts[3:] = ["*"] * (len(parts) - 3)
     return ".".join(parts)
