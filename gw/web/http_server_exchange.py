@@ -26,7 +26,8 @@ DRAIN_BYTES = 65_536
 _PIECE_BYTES = 262_144  # most that is read of a body at once
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _STATUS_LINES = {status: b"HTTP/1.1 %d %b" % (status, reason) for status, reason in REASONS.items()}
-_HOST_FIELDS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date", b"keep-alive"))
+_HOSTS_OWN_FIELDS = frozenset((b"transfer-encoding", b"connection", b"date", b"keep-alive"))
+_HOST_FIELDS = _HOSTS_OWN_FIELDS | {b"content-length"}
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
 
 
@@ -245,13 +246,20 @@ class ServerExchange:
         assert self._start is not None
         status, fields = self._start["status"], list(self._start.get("headers", ()))
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status" % status, self._date.line()]
-        lines += [b": ".join(field) for field in fields if field[0] not in _HOST_FIELDS]
         values = dict(fields)
+        length = values.get(b"content-length")
+        is_plain = len(values) == len(fields) and _HOSTS_OWN_FIELDS.isdisjoint(values)
+        is_plain = is_plain and (length is None or (length.isdigit() and status != 204))
+        if is_plain:  # nearly always
+            lines += map(b": ".join, fields)
+        else:
+            lines += [b": ".join(field) for field in fields if field[0] not in _HOST_FIELDS]
         keep = self.head.keep and not self._connection.drain.leaving and self._body_is_cheap()
         keep = keep and values.get(b"connection", b"").lower() != b"close"
         self._no_body = self.head.method == b"HEAD" or status in (204, 304)
-        if (length := values.get(b"content-length")) is not None and status != 204:
-            lines.append(b"content-length: %d" % int(length))
+        if length is not None and status != 204:
+            if not is_plain:
+                lines.append(b"content-length: %d" % int(length))
             self._unsent = None if self._no_body else int(length)
         elif not self._no_body:
             self._chunked = self.head.version == "1.1"

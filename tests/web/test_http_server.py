@@ -372,6 +372,33 @@ async def test_a_streamed_response_is_chunked_with_one_write_per_piece():
         assert response.body == b"abc"
 
 
+@pytest.mark.parametrize(
+    ("fields", "sent"),
+    [
+        ([(b"x-a", b"1"), (b"content-length", b"2")], [b"x-a: 1", b"content-length: 2"]),
+        ([(b"x-a", b"1")], [b"x-a: 1", b"transfer-encoding: chunked"]),
+        ([(b"content-length", b" 2"), (b"x-a", b"1")], [b"x-a: 1", b"content-length: 2"]),
+        ([(b"content-length", b"2"), (b"content-length", b"2")], [b"content-length: 2"]),
+        ([(b"x-a", b"1"), (b"x-a", b"2"), (b"content-length", b"2")], [b"x-a: 1", b"x-a: 2", b"content-length: 2"]),
+        ([(b"date", b"never"), (b"connection", b"keep-alive"), (b"keep-alive", b"9"), (b"content-length", b"2")], [b"content-length: 2"]),
+        ([(b"transfer-encoding", b"gzip"), (b"content-length", b"2")], [b"content-length: 2"]),
+        ([(b"content-length", b"2"), (b"connection", b"Close")], [b"content-length: 2", b"connection: close"]),
+    ],
+)
+async def test_fields_of_the_host_are_its_own_and_the_others_are_sent_as_they_are(fields, sent):
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": fields})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async with open_host(app) as host:
+        await host.client.send(request())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += await host.client.stream.receive_some()
+        status, date, *lines = head.partition(b"\r\n\r\n")[0].split(b"\r\n")
+        assert (status, date[:6], lines) == (b"HTTP/1.1 200 OK", b"date: ", sent)
+
+
 @pytest.mark.parametrize(("method", "status"), [("HEAD", 200), ("GET", 204), ("GET", 304)])
 async def test_responses_without_a_body(method, status):
     async def app(scope, receive, send):
