@@ -32,6 +32,7 @@ from gw.relay.accounting import Accounting, CaptureSink
 from gw.relay.admission import Ledger
 from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
+from gw.relay.dead_members import take_out_workers
 from gw.relay.fleet_notices import FleetNotices
 from gw.relay.key_limits import KeyUse, key_budgets, project_budgets
 from gw.relay.leases import Leases
@@ -74,7 +75,7 @@ class Gateway:
     relay: Relay
     leases: Leases | None = None
     """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
-    bank: BankReader | None = None
+    bank: FleetBank | None = None
     """Says what all gateways of the fleet have."""
     workers: Callable[[], Sequence[WorkerState]] = tuple
     """Returns the worker processes of this gateway; none: this process serves apps itself."""
@@ -292,6 +293,8 @@ async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only:
                     nursery.start_soon(gateway.captures.run)
                 if gateway.leases is not None:
                     await nursery.start(gateway.leases.run)
+                    if gateway.bank is not None:
+                        await take_out_workers(gateway.bank, gateway.leases.member)
                 if notices is not None:
                     nursery.start_soon(notices.run, gateway.limits.heed)
                 nursery.start_soon(gateway.background.run)
