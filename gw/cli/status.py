@@ -145,6 +145,12 @@ COLUMNS: Columns = {
 }  # fmt: skip
 
 
+WORKER_COLUMNS: Columns = {
+    "worker": "worker", "state": "state", "process": "pid", "starts": "starts", "running": "in_flight", "connections": "connections",
+    "finished": "requests", "cpu": lambda row: f"{row['cpu_s']:.0f} s",
+}  # fmt: skip
+
+
 @attrs.frozen
 class Snapshot:
     """`summary` has a row for each model of the last minute, the busiest first. `latest`: the newest requests."""
@@ -159,7 +165,7 @@ class Snapshot:
 @click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
 @from_backend("Print once, as a JSON object.")
 def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
-    """Show the traffic of the last minute, model by model.
+    """Show the traffic of the last minute, model by model, and the workers, where there are some.
 
     Ctrl-C ends it. Needs a running gateway, and its admin token where it has one.
     """
@@ -184,6 +190,7 @@ def snapshot(backend: Backend) -> Snapshot:
         "requests_today": overview["today"]["requests"],
         "errors_today": overview["today"]["errors"],
         "cost_today": overview["today"]["cost"],
+        "workers": backend.get("/v1/status")["workers"],
         "last_minute": [_model_row(model, group) for model, group in busiest_first],
     }
     return Snapshot(health["version"], summary, records[:LATEST])
@@ -226,4 +233,7 @@ def _rendered(now: Snapshot) -> RenderableType:
     )
     models = table_of(tuple(COLUMNS), [*rows_of(COLUMNS, now.summary["last_minute"])])
     latest = [[record["model_id"], record["status"], ms(record["total_latency_ms"])] for record in now.latest]
-    return Group(Text(head), "", models, "", table_of(("latest", "status", "total"), latest))
+    parts: list[RenderableType] = [Text(head), "", models]
+    if now.summary["workers"]:
+        parts += ["", table_of(tuple(WORKER_COLUMNS), [*rows_of(WORKER_COLUMNS, now.summary["workers"])])]
+    return Group(*parts, "", table_of(("latest", "status", "total"), latest))

@@ -50,6 +50,8 @@ _SHORT_LIFE_S = 5.0
 _PAUSES_S = (0.0, 0.0, 0.5, 1.0, 2.0, 5.0)
 """Before a worker is started again that has lived for a short time, again and again."""
 _LOOK_S = 1.0
+HUNG_S = 10.0
+"""Silence of a worker, which otherwise reports every second, after which it is ended: its event loop does not turn."""
 
 _log = structlog.get_logger("gw.workers")
 
@@ -216,7 +218,8 @@ class Keeper:
         await process.leave_bank()
 
     async def _look_after(self) -> None:
-        """Have a process stand ready, and stop watching what nobody looks at."""
+        """Have a process stand ready, stop watching what nobody looks at, and end processes that hang."""
+        hung: set[WorkerProcess] = set()
         while True:
             if self._spare is None and not self._stopping.is_set():
                 self._spare = await self._spawn()
@@ -224,7 +227,18 @@ class Keeper:
                 self._spare = None
             if self._gateway.store.watcher is None:
                 self._send_to_all(Unwatch())
+            hung = self._end_hung(hung)
             await trio.sleep(_LOOK_S)
+
+    def _end_hung(self, before: set[WorkerProcess]) -> set[WorkerProcess]:
+        """End the processes that were silent for HUNG_S now and at the last look, between which this process has read its messages."""
+        now = trio.current_time()
+        serving = [process for process in self._alive if process.state in ("serving", "draining")]
+        hung = {process for process in serving if process.last_message_at < now - HUNG_S}
+        for process in hung & before:
+            _log.error("worker_hung", pid=process.pid, silent_s=round(now - process.last_message_at, 1))
+            process.kill_now()
+        return hung
 
     def _note_change(self) -> None:
         self._changed.set()

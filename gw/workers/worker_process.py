@@ -26,6 +26,7 @@ import trio
 from gw.engines.environment import child_environment
 from gw.errors import BankUnreachable, StoreUnavailable
 from gw.gateway import Gateway, SharedBank
+from gw.relay.dead_members import take_out
 from gw.store.record_lines import decode_line, decode_record
 from gw.store.worker_store import adopt
 from gw.telemetry.clock import utc_day
@@ -81,6 +82,8 @@ class WorkerProcess:
         self.journal: Path | None = None
         self.pid = 0
         self.figures = WorkerFigures()
+        self.last_message_at = trio.current_time()
+        """When the process last said something; while it serves it does so every second."""
         self.config_applied = 0
         """Number of the last configuration that the worker has put in force."""
         self.changed = trio.Event()
@@ -107,6 +110,7 @@ class WorkerProcess:
         self._gather_again = False
         self._running: dict[int, tuple[trio.Event, list[Intent]]] = {}
         self._numbers = 0
+        self._process: trio.Process | None = None
 
     def send(self, message: msgspec.Struct) -> None:
         """Send a message; one to a process that is gone is dropped."""
@@ -138,7 +142,7 @@ class WorkerProcess:
         )
         self._far_control.close()
         self._far_connections.close()
-        self.pid = process.pid
+        self.pid, self._process = process.pid, process
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._commit_batches)
@@ -165,10 +169,16 @@ class WorkerProcess:
         """End the process soon; `run` takes over what it leaves."""
         self._channel.give_up()
 
+    def kill_now(self) -> None:
+        """End a process that does not read its messages."""
+        assert self._process is not None
+        self._process.kill()
+
     # ---- messages
 
     def _take(self, message: FromWorker) -> None:
         assert self._nursery is not None
+        self.last_message_at = trio.current_time()
         match message:
             case RecordBatch():
                 self._arrive(message)
@@ -282,13 +292,7 @@ class WorkerProcess:
 
     async def leave_bank(self) -> None:
         """Take a worker that has ended out of the bank: what it has spent is the keeper's by now. Never raises."""
-        try:
-            run = await self._bank.join(self.name)
-            nothing = [msgspec.structs.replace(ask, used=0, open=0, want=0, need=0, least=0) for ask in self.budgets.values()]
-            await self._bank.exchange(self.name, run, 1, nothing)
-            await self._bank.leave(self.name, run)
-        except BankUnreachable as error:
-            log.warning("worker_not_taken_out", worker=self.name, why=error.message)
+        await take_out(self._bank, self.name, self.budgets.values())
 
     async def gather(self) -> None:
         """Wait, for GATHER_S at most, until what the worker has recorded by now is committed."""

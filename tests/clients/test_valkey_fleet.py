@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
+import attrs
 import pytest
 import trio
 
 from gw.errors import ConfigError
 from gw.relay.leases import Leases
 from tests.contract.test_control_plane import conforms
+from tests.fakes.reset_proxy import ResetProxy
 from tests.fakes.running import open_running
 from tests.fakes.serve import serve_asgi
 from tests.fakes.temporary_gateway import NOON, SetClock
@@ -270,6 +273,22 @@ async def test_a_server_that_cannot_be_reached_is_a_clear_error_at_the_start(tmp
     with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=r"gw.yaml:4: fleet.valkey|Valkey server"), flatten_subgroups=True):
         async with fleet(tmp_path, server, count=1):
             pass
+
+
+async def test_an_older_server_is_a_clear_error_at_the_start(tmp_path, server):
+    version = re.search(r"(?:valkey|redis)_version:(\S+)", server.command("INFO", "server"))[1]
+    older = f"6{version[1:]}"
+    message = rf"gw.yaml:4:\d+: .*the server has version {older}, and gw needs 7 or later"
+    with ResetProxy(server.port, replace=(f"_version:{version}".encode(), f"_version:{older}".encode())) as proxy:
+        old = Address(f"valkey://127.0.0.1:{proxy.port}")
+        with pytest.RaisesGroup(pytest.RaisesExc(ConfigError, match=message), flatten_subgroups=True):
+            async with fleet(tmp_path, old, count=1):
+                pass
+
+
+@attrs.frozen
+class Address:
+    url: str
 
 
 async def test_a_gateway_shows_the_fleet(tmp_path, server):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -12,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,10 +22,14 @@ from urllib.parse import urlsplit
 import apsw
 import attrs
 import pytest
+from rich.console import Console
 
+from gw.cli import status
+from gw.cli.backend import Backend
+from gw.types.secret import Secret
 from tests.e2e.conftest import Daemon, compiled_once, starter
 from tests.fakes.counting_upstream import CountingUpstream, counting_upstream
-from tests.fakes.processes import wait_gone
+from tests.fakes.processes import children, wait_gone
 
 pytestmark = pytest.mark.process
 
@@ -152,6 +158,20 @@ def test_both_serve_one_port_and_all_requests_are_in_the_reports(two):
     metrics = once(two.url, "GET", "/v1/metrics")[1].decode()
     assert 'gw_worker_up{worker="2"} 1.0' in metrics
     assert float(re.search(r'gw_requests_total\{provider="up"\} (\S+)', metrics)[1]) >= 40
+
+
+def test_the_command_line_shows_the_workers(two):
+    def gw(*arguments: str) -> str:
+        command = [sys.executable, "-m", "gw", *arguments, "--url", two.url, "--key", ADMIN]
+        return subprocess.run(command, cwd=two.config.parent, capture_output=True, text=True, check=True).stdout
+
+    assert len(re.findall(r"worker [12]\tserving \(process \d+\), \d+ running, \d+ finished", gw("status"))) == 2
+    listed = json.loads(gw("top", "--json"))["workers"]
+    assert [(worker["worker"], worker["state"]) for worker in listed] == [(1, "serving"), (2, "serving")]
+    page = io.StringIO()
+    Console(file=page, width=100).print(status._rendered(status.snapshot(Backend(url=two.url, key=Secret(ADMIN)))))
+    lines = [line.split() for line in page.getvalue().splitlines()]
+    assert [line[:3] for line in lines if line[1:2] == ["serving"]] == [[str(w["worker"]), "serving", str(w["pid"])] for w in listed]
 
 
 def test_one_connection_carries_requests_of_both_planes(two):
@@ -291,6 +311,22 @@ def test_a_reload_reaches_all(two):
     two.process.send_signal(signal.SIGHUP)
     two.wait_for('"reloaded"')
     assert [two.chat_in("later") for _ in range(8)] == [200] * 8
+
+
+def test_a_worker_that_hangs_is_replaced(tmp_path):
+    with running(tmp_path) as two:
+        wait_until(lambda: len(children(two.process.pid, "worker_start")) == 3)  # the spare one, too
+        hung = workers_of(two.url)[0]["pid"]
+        os.kill(hung, signal.SIGSTOP)
+        try:
+            two.daemon.wait_for(rf'"worker_hung".*"pid": ?{hung}\b|"pid": ?{hung}\b.*"worker_hung"', within_s=30)
+            wait_gone(hung)
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(hung, signal.SIGKILL)  # a stopped process would outlive its keeper
+        wait_until(lambda: [w["state"] for w in workers_of(two.url)] == ["serving"] * 2, within_s=30)
+        assert hung not in [worker["pid"] for worker in workers_of(two.url)]
+        assert [chat_once(two.url) for _ in range(8)] == [200] * 8
 
 
 def test_a_drain_lets_streams_of_all_workers_finish(tmp_path):

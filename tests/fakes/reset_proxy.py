@@ -14,8 +14,10 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # close() sends RST
 class ResetProxy:
     """`with ResetProxy(port) as proxy`: what connects to `proxy.port` is connected to `port` of this machine."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, *, replace: tuple[bytes, bytes] = (b"", b"")) -> None:
+        """`replace`: in what the server sends, the first by the second, which is as long."""
         self._target = port
+        self._replace = replace
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: set[socket.socket] = set()
@@ -69,13 +71,13 @@ class ResetProxy:
                 opened.pop_all()
             with self._lock:
                 self._sockets |= {client, server}
-            self._start(self._pass, client, server)
-            self._start(self._pass, server, client)
+            self._start(self._pass, client, server, (b"", b""))
+            self._start(self._pass, server, client, self._replace)
 
-    def _pass(self, source: socket.socket, target: socket.socket) -> None:
+    def _pass(self, source: socket.socket, target: socket.socket, replace: tuple[bytes, bytes]) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                target.sendall(data)
+                target.sendall(data.replace(*replace) if replace[0] else data)
         for one in (source, target):
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RD)
