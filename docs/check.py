@@ -1,4 +1,4 @@
-"""Check local links, anchors, code blocks, the navigation of the site, and generated pages: docs/cli.md (the commands),
+"""Check local links, anchors, code blocks, error codes, the navigation of the site, and generated pages: docs/cli.md (the commands),
 docs/api.md (the routes), docs/mcp.md (the MCP server), docs/providers/README.md (the providers),
 docs/providers/presets.md (those that are a file), docs/gw.schema.json (gw.yaml), docs/plots/*.svg (measured figures),
 docs/pictures/*.svg (of the concepts).
@@ -15,6 +15,7 @@ from api_reference import api_page
 from build_site import navigation_faults
 from config_schema import schema_text
 from diagrams import PICTURES
+from error_codes import code_faults
 from markdown_pages import anchors, block_faults, links, not_run, picture_faults
 from mcp_reference import mcp_page
 from plots import added_plot, cpu_plot
@@ -111,7 +112,7 @@ def run(write: bool) -> int:
         elif not path.exists() or path.read_text(encoding="utf-8") != text:
             faults.append(f"{path.relative_to(ROOT)} is out of date; run: uv run nox -s docs -- --write")
     faults += [f"broken link: {link}" for link in broken_links()]
-    faults += navigation_faults() + block_faults() + picture_faults()
+    faults += navigation_faults() + block_faults() + picture_faults() + code_faults()
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults:
