@@ -105,22 +105,27 @@ def load(block: Block) -> None:
             check_configuration(block.text, value)
 
 
+def _modalities(kind: str) -> tuple[str, ...]:
+    return ("stt", "llm", "tts") if kind == "sim" else PROVIDER_TYPES[kind].modalities
+
+
 def check_configuration(text: str, value: dict[str, object]) -> None:
     """Parse gw.yaml, completed by what the part on the page leaves out: providers with a key, and models of the built-in engine."""
+    given = value.get("providers")
+    types = {name: (entry or {}).get("type", name) for name, entry in given.items()} if isinstance(given, dict) else {}
     rest: dict[str, object] = {}
-    named = (set(re.findall(r"\b([a-z]+)/[\w.*-]", text)) & set(PROVIDER_TYPES)) | {"sim"}
+    if not types:
+        types = {name: name for name in {*re.findall(r"\b([a-z]+)/[\w.*-]", text), "sim"} & set(PROVIDER_TYPES)}
+        rest["providers"] = {name: {} if name == "sim" else {"api_key": "k" * 40} for name in sorted(types)}
     if "models" not in value:
-        ours = {"stt": "sim/tone", "llm": "sim/echo", "tts": "sim/tone"}
-        any_of = [name for name in sorted(named) if name != "sim"]
         rest["models"] = {
-            modality: [model, *(f"{name}/*" for name in any_of if modality in PROVIDER_TYPES[name].modalities)]
-            for modality, model in ours.items()
+            modality: [model if kind == "sim" else f"{name}/*" for name, kind in sorted(types.items()) if modality in _modalities(kind)]
+            for modality, model in {"stt": "sim/tone", "llm": "sim/echo", "tts": "sim/tone"}.items()
         }  # fmt: skip
-    if "providers" not in value:
-        rest["providers"] = {name: {} if name == "sim" else {"api_key": "k" * 40} for name in sorted(named)}
     whole = text + ("\n" + yaml.safe_dump(rest) if rest else "")
     env = {name: PLACES.get(name, f"{SECRET}-{name}") for name in re.findall(r"\$\{(\w+)\}", whole)} | {"GW_SECRET": SECRET}
     env |= {name: address for name, address in ADDRESS.findall(whole) if name not in PLACES}
     settings = parse(whole, file="gw.yaml", env=env, data_dir=Path("."))
-    assert settings.warnings == (), settings.warnings
+    if not rest:  # a part may well lack what another part of the page has
+        assert settings.warnings == (), settings.warnings
     build(settings)
