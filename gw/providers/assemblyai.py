@@ -9,13 +9,10 @@ from urllib.parse import quote
 
 import attrs
 import msgspec
-import trio
 
-from gw.errors import ProviderFailed
 from gw.net.http1 import Origin, RequestBody
-from gw.providers.http_call import rejection
+from gw.providers import job_call
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, rejected
-from gw.providers.speech_call import TRANSCRIPT_LIMIT
 from gw.providers.ws_session import open_listen_socket, why_closed
 from gw.types.audio import PCM_16K
 from gw.types.secret import Secret
@@ -36,8 +33,6 @@ from gw.wire import assemblyai_settings, assemblyai_stream, billing, redaction, 
 from gw.wire.convert import CannotConvert
 
 _DOMAIN = ".assemblyai.com"
-_POLL_S = (0.5, 0.5, 1.0, 1.0, 2.0)  # pauses between polls for a transcript; the last one is repeated
-_PATIENCE_S = 3_600.0
 _TAKE_PROMPT = ("slam", "u3", "universal-3")
 """Prefixes of the models that take a prompt (the SDK's description of the field, LiveKit's of its options)."""
 _VERSION = (b"assemblyai-version", b"2025-05-12")
@@ -59,16 +54,15 @@ class _Job:
     async def receive(self) -> list[TranscribeEvent]:
         body = assemblyai_stream.job_body(self._request, self._account.model, self._url)
         job = await self._fetch(b"POST", b"/v2/transcript", body)
-        with trio.move_on_after(_PATIENCE_S):
-            polls = 0
-            while not isinstance(job, Transcript):
-                await trio.sleep(_POLL_S[min(polls, len(_POLL_S) - 1)])
-                polls += 1
-                job = await self._fetch(b"GET", b"/v2/transcript/" + quote(job, safe="").encode(), b"")
+        if isinstance(job, Transcript):
             return [job]
-        raise ProviderFailed(
-            provider=self._account.provider_id, detail="the transcript was not ready within an hour", upstream_status=200
-        )
+        path = b"/v2/transcript/" + quote(job, safe="").encode()
+
+        async def look() -> Transcript | None:
+            looked = await self._fetch(b"GET", path, b"")
+            return looked if isinstance(looked, Transcript) else None
+
+        return [await job_call.wait_done(self._account, look)]
 
     async def _fetch(self, method: bytes, path: bytes, body: bytes) -> str | Transcript:
         """Return the finished transcript, or the id of the job."""
@@ -81,11 +75,7 @@ class _Job:
 async def _fetch(
     account: Account, method: bytes, path: bytes, body: bytes | RequestBody, headers: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
-    all_headers = [*headers, *key_headers(account.api_key)]
-    async with account.pool.open(account.provider_id, method, account.origin, path, all_headers, body) as response:
-        if response.status != 200:
-            raise await rejection(response, account, vendor_errors.classify)
-        return await response.read(TRANSCRIPT_LIMIT)
+    return await job_call.fetch(account, method, path, [*headers, *key_headers(account.api_key)], vendor_errors.classify, body)
 
 
 @asynccontextmanager

@@ -58,7 +58,7 @@ class FormBody:
 
 
 def form(
-    fields: Iterable[tuple[str, str]], audio: AudioSource | None, defaults: tuple[str, str] = ("", "")
+    fields: Iterable[tuple[str, str]], audio: AudioSource | None, defaults: tuple[str, str] = ("", ""), *, file_field: str = "file"
 ) -> tuple[tuple[bytes, bytes], FormBody | bytes]:
     """Return the `Content-Type` header and the body of a multipart form with `fields` and the recording, if there is one.
 
@@ -69,7 +69,7 @@ def form(
         body = multipart.encode_fields(fields, boundary=boundary)
         return (b"content-type", b"multipart/form-data; boundary=" + boundary), body
     name, content_type = audio.filename or defaults[0], audio.content_type or defaults[1]
-    head, tail = multipart.encode_form(fields, file_name=name, file_content_type=content_type, boundary=boundary)
+    head, tail = multipart.encode_form(fields, file_name=name, file_content_type=content_type, boundary=boundary, file_field=file_field)
     return (b"content-type", b"multipart/form-data; boundary=" + boundary), FormBody(head, audio, tail)
 
 

@@ -54,6 +54,8 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     # Its page "Model selection" for recordings. A live session needs one there (its page "Universal Streaming") and gets the same here.
     "assemblyai": ProviderType("cloud", ("stt",), default_models={"stt": "universal-3-5-pro"}),
     "soniox": ProviderType("cloud", ("stt",), key="SONIOX_API_KEY"),
+    # Its page "Models": the model of a request without one.
+    "speechmatics": ProviderType("cloud", ("stt",), default_models={"stt": "standard"}, key="SPEECHMATICS_API_KEY"),
     "rime": ProviderType("cloud", ("tts",), key="RIME_API_KEY"),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),

@@ -246,9 +246,9 @@ def boundary_of(content_type: bytes) -> bytes:
 
 
 def encode_form(
-    fields: Iterable[tuple[str, str]], *, file_name: str, file_content_type: str, boundary: bytes
+    fields: Iterable[tuple[str, str]], *, file_name: str, file_content_type: str, boundary: bytes, file_field: str = "file"
 ) -> tuple[bytes, bytes]:
-    """Return the bytes before and after those of the part `file`; fields come first, since vendors stream the file last.
+    """Return the bytes before and after those of the part `file_field`; fields come first, since vendors stream the file last.
 
     The caller chooses a boundary that does not occur in the file. `file_content_type` must come from a checked source.
     """
@@ -256,8 +256,8 @@ def encode_form(
     head = [_fields(fields, dashes)]
     content_type = file_content_type.replace("\r", "").replace("\n", "") or "application/octet-stream"
     head.append(
-        b'%b\r\nContent-Disposition: form-data; name="file"; filename="%b"\r\nContent-Type: %b\r\n\r\n'
-        % (dashes, _escaped(file_name.replace("\\", "_")), content_type.encode("ascii", "replace"))
+        b'%b\r\nContent-Disposition: form-data; name="%b"; filename="%b"\r\nContent-Type: %b\r\n\r\n'
+        % (dashes, file_field.encode(), _escaped(file_name.replace("\\", "_")), content_type.encode("ascii", "replace"))
     )
     return b"".join(head), b"\r\n" + dashes + b"--\r\n"
 

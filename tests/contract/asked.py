@@ -26,6 +26,7 @@ from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
+from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 SAID, SECRET = "my card is four two", "four"
 """What is said in every recording and session, and the part of it that is private."""
@@ -57,6 +58,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     ),
     "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
     "soniox": VendorSetup(make=FakeSoniox, live="stt-rt-v5"),
+    "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),

@@ -20,6 +20,7 @@ from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
+from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 TEXT = "One, two, three, four and five, and six, seven, eight and nine. "
 """Some three seconds of the tone voice."""
@@ -62,6 +63,7 @@ LISTENERS = (
     Behind("assemblyai", FakeAssemblyAI, "universal-3-6-pro"),
     Behind("elevenlabs", FakeElevenLabs, "scribe_v2_realtime"),
     Behind("soniox", FakeSoniox, "stt-rt-v5"),
+    Behind("speechmatics", FakeSpeechmatics, "enhanced"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

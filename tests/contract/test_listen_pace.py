@@ -16,6 +16,7 @@ from gw.wire import (
     deepgram_listen,
     elevenlabs_listen,
     soniox_listen,
+    speechmatics_listen,
 )
 from gw.wire.openai_realtime_beta import BetaListenClient
 from gw.wire.openai_realtime_client import RealtimeListenClient
@@ -113,6 +114,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Soniox: an endpoint after a silence, or by command
         (soniox_listen.pace_of(request()), due(0.0, 2.0, **flushed(1.2))),
         (soniox_listen.pace_of(request(endpointing_ms=300)), due(0.0, 0.5, **flushed(0.5))),
+        # Speechmatics: an end after a silence, or by command
+        (speechmatics_listen.pace_of(request()), due(0.0, 0.8, **flushed(0.8))),
+        (speechmatics_listen.pace_of(request(endpointing_ms=5_000, interim_results=False)), due(0.0, 2.0, 10.0, **flushed(2.0))),
         # OpenAI: the end of speech is reported, then its words
         (RealtimeListenClient("p", request(), "gpt-4o-transcribe").pace, due(0.5, 0.5, 10.0)),
         (RealtimeListenClient("p", request(endpointing_ms=900), "gpt-4o-transcribe").pace, due(0.9, 0.9, 10.0)),

@@ -93,7 +93,10 @@ FAULTS = (
     Fault(name="4999", says=closing(4999)),
     Fault(name="bad JSON", says=frame(Opcode.TEXT, b'{"type":'), error=(Malformed,)),
     Fault(name="JSON of another form", says=frame(Opcode.TEXT, b"[1]"), error=(Malformed,)),
-    Fault(name="members of another type", says=frame(Opcode.TEXT, b'{"type":7,"message_type":7,"audio":7,"tokens":7}'), error=(Malformed,)),
+    Fault(
+        name="members of another type", says=frame(Opcode.TEXT, b'{"type":7,"message_type":7,"audio":7,"tokens":7,"message":7}'),
+        error=(Malformed,),
+    ),
     Fault(name="invalid UTF-8", says=frame(Opcode.TEXT, b"\xff\xfe"), error=(Malformed,)),
     Fault(name="reserved bits", says=b"\xf1\x00", error=(Malformed, UpstreamCut)),
     Fault(name="a frame too large", says=b"\x81\x7f" + (2**40).to_bytes(8, "big"), error=(Malformed,)),

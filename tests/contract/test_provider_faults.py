@@ -152,6 +152,8 @@ class Fault:
     retry_after_s: float | None = None
 
     def expected(self, good: Good) -> Expect:
+        if self.play is faults.one_byte_a_second and len(good.body) < DEADLINE_S - 5:
+            return "answer"  # the id of a job: it is complete in time
         return self.expect if self.raw_audio is None or _is_text(good) else self.raw_audio
 
 

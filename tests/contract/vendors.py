@@ -39,6 +39,7 @@ from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.scripted import ScriptedVendor
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
+from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 KEY = "correct horse battery staple"
 """Looks like no key: only who knows it can take it out of a text."""
@@ -112,6 +113,10 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
     "soniox": _CASES,
+    "speechmatics": (
+        *(case for case in _CASES if case.name != "request"),
+        ErrorCase(name="request", status=400, error=ProviderRejected, fault="request"),
+    ),
     "rime": _CASES,
     "piper": _CASES,
     "sim": _CASES,
@@ -390,6 +395,12 @@ VENDORS: Mapping[str, Entrant] = {
         vendor=partial(VoiceVendor, FakeSoniox),
         models={"stt": "stt-rt-v5", "llm": "", "tts": ""},
         hosts=("stt-rt.soniox.com",),
+        streams_transcripts=False,
+    ),
+    "speechmatics": Entrant(
+        vendor=partial(VoiceVendor, FakeSpeechmatics),
+        models={"stt": "enhanced", "llm": "", "tts": ""},
+        hosts=("eu.rt.speechmatics.com",),
         streams_transcripts=False,
     ),
     "rime": Entrant(vendor=partial(SentenceVendor, FakeRime), models={"tts": "coda", "stt": "", "llm": ""}),

@@ -17,14 +17,15 @@ from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.soniox import FakeSoniox
+from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 FAKES = {
     "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
-    "soniox": FakeSoniox,
+    "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics,
 }  # fmt: skip
 MODELS = {
     "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
-    "soniox": "stt-rt-v5",
+    "soniox": "stt-rt-v5", "speechmatics": "enhanced",
 }  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
@@ -33,7 +34,7 @@ SAID = ["one two three", "four five", "sixteen"]
 PAUSE_S = 1.0
 PAUSES = {
     "deepgram": {"final_after_s": 3.0}, "assemblyai": {"turn_silence_s": 1.28}, "cartesia": {"endpoint_s": 5.0},
-    "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0},
+    "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0}, "speechmatics": {"endpoint_s": 0.8},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
