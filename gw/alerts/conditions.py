@@ -62,6 +62,8 @@ class AlertFacts:
     """Facts of one moment (`now`, Unix seconds). `records`: None while the database cannot be read."""
 
     now: float
+    instance: str = ""
+    """Name of this gateway among those with the same database; it is part of the subjects that are its own."""
     budgets: Collection[BudgetFact] = ()
     gates: Collection[GateFact] = ()
     records: RecordFacts | None = None
@@ -92,6 +94,10 @@ class _Judge:
     settings: AlertSettings
     open_keys: frozenset[IncidentKey]
 
+    def own(self, subject: str) -> str:
+        """Return a subject that is this gateway's own."""
+        return f"{subject} {self.snapshot.instance}".strip()
+
     def exceeds(self, value: float, limit: float, rule: AlertRule, subject: str) -> bool:
         return value >= limit * (_MILDER if (rule, subject) in self.open_keys else 1.0)
 
@@ -99,7 +105,7 @@ class _Judge:
 def _budgets(judge: _Judge) -> Iterator[Sighting]:
     for fact in judge.snapshot.budgets:
         subject, share = f"{fact.owner} {fact.period}", fact.spent_nusd / fact.budget_nusd
-        words = f"{fact.owner} has spent ${fact.spent_nusd / NANO:.6g} of its budget of ${fact.budget_nusd / NANO:.6g} ({fact.period})"
+        words = f"{fact.owner} has spent {_usd(fact.spent_nusd)} of its budget of {_usd(fact.budget_nusd)} ({fact.period})"
         if share >= 1:
             effect = "requests are refused" if fact.blocks else "requests go on, since budget_action is warn"
             yield Sighting(rule="budget_exceeded", subject=subject, severity="critical", text=f"{words}: {effect}.")
@@ -183,18 +189,20 @@ def _expiries(judge: _Judge) -> Iterator[Sighting]:
             continue
         when = "has expired" if days <= 0 else f"expires in {days:.0f} days" if days >= 2 else f"expires in {days * 24:.0f} hours"
         severity: Severity = "critical" if days <= _LAST_DAYS and expiry.rule == "certificate_expiring" else "warning"
-        yield Sighting(rule=expiry.rule, subject=expiry.subject, severity=severity, text=f"{expiry.what} {when}.")
+        subject = judge.own(expiry.subject) if expiry.rule == "certificate_expiring" else expiry.subject
+        yield Sighting(rule=expiry.rule, subject=subject, severity=severity, text=f"{expiry.what} {when}.")
 
 
 def _gateway(judge: _Judge) -> Iterator[Sighting]:
     snapshot = judge.snapshot
     if snapshot.degraded:
-        yield Sighting(rule="records_not_stored", subject="", severity="critical", text=f"Records are not stored: {snapshot.degraded}.")
-    if judge.exceeds(snapshot.waiting_records, judge.settings.waiting_records, "journal_growing", ""):
+        text = f"Records are not stored: {snapshot.degraded}."
+        yield Sighting(rule="records_not_stored", subject=judge.own(""), severity="critical", text=text)
+    if judge.exceeds(snapshot.waiting_records, judge.settings.waiting_records, "journal_growing", judge.own("")):
         text = f"{snapshot.waiting_records} records wait in the journal for the database."
-        yield Sighting(rule="journal_growing", subject="", severity="critical", text=text)
+        yield Sighting(rule="journal_growing", subject=judge.own(""), severity="critical", text=text)
     for code, text in snapshot.problems.items():
-        yield Sighting(rule="gateway_degraded", subject=code, severity="critical", text=text)
+        yield Sighting(rule="gateway_degraded", subject=judge.own(code), severity="critical", text=text)
 
 
 _RULES: tuple[Callable[[_Judge], Iterator[Sighting]], ...] = (
@@ -206,6 +214,10 @@ def _listed(names: Collection[str]) -> str:
     shown = sorted(names)[:_MOST_NAMED]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _usd(nusd: int) -> str:
+    return "$" + f"{nusd / NANO:.6f}".rstrip("0").rstrip(".")
 
 
 def _minutes(seconds: float) -> str:

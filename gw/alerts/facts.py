@@ -12,7 +12,7 @@ import trio
 from gw.admin.budget_use import BUDGETS
 from gw.alerts.conditions import AlertFacts, BudgetFact, Expiry, GateFact
 from gw.errors import StoreError
-from gw.gateway import Gateway, HealthProblem
+from gw.gateway import Gateway, HealthProblem, member_name
 from gw.policy.spend_periods import BudgetPeriod
 from gw.pricing.price_document import EPOCH_DAY
 from gw.pricing.rate_tables import own_folder, tables_verified
@@ -39,19 +39,22 @@ _PROBLEMS: Mapping[HealthProblem, str] = {
 class FactReader:
     """Takes snapshots of one gateway."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway, *, shared: bool) -> None:
+        """`shared`: other gateways have the same database, so that subjects name this one."""
         self._gateway = gateway
+        self._instance = member_name(gateway.settings) if shared else ""
         self._files_at: float | None = None
         self._table_days: Mapping[str, int] = {}
         self._certificate_ends: float | None = None
 
-    async def snapshot(self) -> AlertFacts:
-        """Take a snapshot. Reads the database, and once an hour the certificate and the price tables."""
+    async def snapshot(self, *, records: bool = True) -> AlertFacts:
+        """Take a snapshot, with figures from the database or not. Reads once an hour the certificate and the price tables."""
         gateway = self._gateway
         now = gateway.clock.now()
         await self._read_files(now)
         return AlertFacts(
-            now=now, budgets=list(self._budgets()), gates=list(self._gates()), records=await self._records(now),
+            now=now, instance=self._instance, budgets=list(self._budgets()), gates=list(self._gates()),
+            records=await self._records(now) if records else None,
             table_days=self._table_days, expiries=list(self._expiries()), degraded=gateway.store.degraded,
             waiting_records=gateway.store.queue_depth + sum(worker.figures.records_waiting for worker in gateway.workers()),
             problems={code: _PROBLEMS[code] for code in gateway.problems if code in _PROBLEMS},

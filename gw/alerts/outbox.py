@@ -34,6 +34,8 @@ _log = structlog.get_logger()
 
 Write = Callable[[AlertChange], Awaitable[None]]
 """Stores a change. Raises StoreError."""
+Confirm = Callable[[], Awaitable[None]]
+"""Raises AlertsLedElsewhere if another gateway sends now, and StoreError if nobody can say."""
 
 
 class _Line:
@@ -52,11 +54,12 @@ class _Line:
 class Outbox:
     """Runs a task for each receiver, in the nursery that it is given."""
 
-    def __init__(self, nursery: trio.Nursery, sender: Sender, clock: Clock, write: Write) -> None:
+    def __init__(self, nursery: trio.Nursery, sender: Sender, clock: Clock, write: Write, confirm: Confirm) -> None:
         self._nursery = nursery
         self._sender = sender
         self._clock = clock
         self._write = write
+        self._confirm = confirm
         self._lines: dict[str, _Line] = {}
         self._receivers: Mapping[str, AlertReceiver] = {}
         self._unstored = AlertChange()
@@ -109,6 +112,14 @@ class Outbox:
                 return False
         return True
 
+    async def _confirm_sending(self) -> None:
+        try:
+            await self._confirm()
+        except AlertsLedElsewhere:
+            raise
+        except StoreError:
+            return  # the database is away, which the message may say
+
     def _line(self, name: str) -> _Line:
         line = self._lines.get(name)
         if line is None:
@@ -138,6 +149,7 @@ class Outbox:
                 if self._clock.now() - one.message.created_at > GIVE_UP_S:
                     self._give_up(line.waiting.popleft(), f"it did not accept the message within {GIVE_UP_S / 86_400:g} days")
                     continue
+                await self._confirm_sending()
                 outcome = await self._sender.send(self._receivers[name], one.message, self._clock.now())
                 if not outcome.why:
                     pause_s = _FIRST_PAUSE_S

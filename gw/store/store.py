@@ -16,6 +16,7 @@ import trio
 
 from gw.errors import StoreUnavailable, one_error
 from gw.store import alert_rows, entity_rows, lock, rollups
+from gw.store.alert_channel import AlertChannel, OnlySender
 from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
@@ -216,12 +217,9 @@ class Store(Reader):
         """Call `changed`, which reads the entities again, after each change by another gateway. Returns if there are no others."""
 
     @asynccontextmanager
-    async def leading_alerts(self) -> AsyncIterator[Callable[[entity_rows.Change], Awaitable[None]]]:
-        """Wait until no other gateway with this database sends alerts; yield what writes changes as long as that is so.
-
-        Changes raise StoreError; AlertsLedElsewhere means that another gateway sends them now.
-        """
-        yield self.change
+    async def alert_channel(self) -> AsyncIterator[AlertChannel]:
+        """Yield what decides which of the gateways with this database sends alerts. Here it is always this one."""
+        yield OnlySender(self.change)
 
     @property
     def changes_lost(self) -> bool:

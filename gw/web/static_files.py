@@ -38,8 +38,8 @@ _RECHECK = "no-cache"
 _ENCODINGS = {".br": "br", ".gz": "gzip"}  # suffix of a precompressed sibling → its content encoding, best first
 
 PAGES = frozenset((
-    "live", "sessions", "turns", "logs", "latency", "costs", "reliability", "providers", "models", "projects", "keys", "playground",
-    "audit", "settings",
+    "live", "sessions", "turns", "logs", "latency", "costs", "reliability", "alerts", "providers", "models", "projects", "keys",
+    "playground", "audit", "settings",
 ))  # fmt: skip
 """First segments of the paths of the dashboard's pages (frontend/src/lib/pages.ts)."""
 

@@ -18,6 +18,7 @@ PAGES = {
     "/latency": "Latency",
     "/costs": "Costs",
     "/reliability": "Reliability",
+    "/alerts": "Alerts",
     "/providers": "Providers",
     "/models": "Models",
     "/projects": "Projects",

@@ -20,6 +20,7 @@ export const PAGES: readonly Page[] = [
   { path: "/latency", name: "Latency", icon: "latency", group: "watch", scoped: "both", load: () => import("../pages/Latency.svelte") },
   { path: "/costs", name: "Costs", icon: "costs", group: "watch", scoped: "both", load: () => import("../pages/Costs.svelte") },
   { path: "/reliability", name: "Reliability", icon: "reliability", group: "watch", scoped: "period", load: () => import("../pages/Reliability.svelte") },
+  { path: "/alerts", name: "Alerts", icon: "alerts", group: "watch", scoped: "none", load: () => import("../pages/Alerts.svelte") },
   { path: "/providers", name: "Providers", icon: "providers", group: "manage", scoped: "none", load: () => import("../pages/Providers.svelte") },
   { path: "/models", name: "Models", icon: "models", group: "manage", scoped: "none", load: () => import("../pages/Models.svelte") },
   { path: "/projects", name: "Projects", icon: "projects", group: "manage", scoped: "none", load: () => import("../pages/Projects.svelte") },

@@ -1,6 +1,12 @@
 // Written by `python frontend/scripts/write_types.py` from the gateway's OpenAPI document. Do not edit.
 
 export interface Shapes {
+  AlertsReport: {
+    open: Shapes["IncidentEntry"][];
+    recent: Shapes["IncidentEntry"][];
+    receivers: Shapes["ReceiverEntry"][];
+    rules: Shapes["RuleEntry"][];
+  };
   AttemptBar: {
     model_id: string;
     provider: string;
@@ -343,6 +349,16 @@ export interface Shapes {
     errors: number[];
     cost: number[];
     ttfb_p50: (number | null)[];
+  };
+  IncidentEntry: {
+    id: string;
+    rule: "budget_exceeded" | "budget_warning" | "certificate_expiring" | "error_rate" | "fallback_rate" | "first_audio_slow" | "gateway_degraded" | "journal_growing" | "key_expiring" | "prices_old" | "provider_failing" | "records_not_stored" | "slots_full" | "unpriced_models";
+    subject: string;
+    severity: "critical" | "warning";
+    text: string;
+    opened_at: number;
+    closed_at: number | null;
+    announced_at: number | null;
   };
   KeyRow: {
     key_id: string;
@@ -704,6 +720,14 @@ export interface Shapes {
     p95: number | null;
     p99: number | null;
   };
+  ReceiverEntry: {
+    receiver: string;
+    type: "apprise" | "slack" | "webhook";
+    waiting: number;
+    oldest_at: number | null;
+    tries: number;
+    last_error: string;
+  };
   Reconciled: {
     provider: string;
     modality: string;
@@ -754,6 +778,11 @@ export interface Shapes {
     usage: Shapes["Usage"];
     measured_usage: Shapes["Usage"] | null;
     captured: "dropped" | "incomplete" | "stored" | null;
+  };
+  RuleEntry: {
+    rule: "budget_exceeded" | "budget_warning" | "certificate_expiring" | "error_rate" | "fallback_rate" | "first_audio_slow" | "gateway_degraded" | "journal_growing" | "key_expiring" | "prices_old" | "provider_failing" | "records_not_stored" | "slots_full" | "unpriced_models";
+    enabled: boolean;
+    muted_until: number | null;
   };
   Said: {
     role: string;
@@ -834,6 +863,15 @@ export interface Shapes {
     avg_ms: number | null;
     percentiles: Shapes["Percentiles"];
     buckets: Shapes["HistogramBucket"][];
+  };
+  TestOutcome: {
+    receiver: string;
+    status: "failed" | "sent";
+    error: string;
+    took_ms: number;
+  };
+  TestedReceivers: {
+    receivers: Shapes["TestOutcome"][];
   };
   TimeLine: {
     name: string;

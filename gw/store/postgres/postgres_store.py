@@ -14,12 +14,14 @@ from pathlib import Path
 import trio
 
 from gw.store import lock
+from gw.store.alert_channel import AlertChannel
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.entity_rows import Change
 from gw.store.journal import Journal
 from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.owner_spend import SpendOfAll
+from gw.store.postgres.alert_lead import AlertLead
 from gw.store.postgres.pg_connection import named, translated
 from gw.store.postgres.pg_database import PostgresRecords, PostgresTarget
 from gw.store.postgres.pg_readers import PostgresReaders, PostgresSource
@@ -47,6 +49,7 @@ class PostgresStore(Store):
 
     shared: SharedChanges
     instance: str
+    url: Secret
     _version: int | None = None
 
     async def spend_of_instance(self, day: int) -> dict[str, Spend]:
@@ -80,6 +83,15 @@ class PostgresStore(Store):
         else:
             async with self.changing():
                 await self.shared.apply(change, self._version)
+
+    @asynccontextmanager
+    async def alert_channel(self) -> AsyncIterator[AlertChannel]:
+        """Yield this gateway's part in alerts; its session ends with the block."""
+        lead = AlertLead(self.url, self.instance)
+        try:
+            yield lead
+        finally:
+            await lead.aclose()
 
     async def follow_changes(self, changed: Callable[[], Awaitable[None]]) -> None:
         await self.shared.follow(changed)
@@ -126,7 +138,7 @@ async def open_postgres_store(
                 PostgresReaders(url), journal=journal, writer=writer, file_lock=file_lock, replayed=replayed, reports=reports,
                 versions=SumVersions(),
             )  # fmt: skip
-            store.shared, store.instance = SharedChanges(url), instance
+            store.shared, store.instance, store.url = SharedChanges(url), instance, url
             async with running(store, journal, writer, executor, reports):
                 try:
                     yield store
