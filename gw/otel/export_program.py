@@ -117,6 +117,8 @@ class ExportQueue:
         """Count all that waits as dropped."""
         with self._changed:
             self._unsent += self._in_hand + self._waiting
+            if self._in_hand or self._waiting:
+                self._error = self._error or "the collector did not answer in time"
             self._in_hand = self._waiting = 0
             self._records.clear()
 
@@ -183,17 +185,21 @@ class ExportProgram:
         self._send_metrics()
 
     def _send_batch(self, records: list[RequestRecord]) -> bool:
-        """Send records until each signal is accepted or refused for good; return False when there is no time left."""
-        signals = [each for each in self._start.signals if each != "metrics"]
-        rejected, error = 0, ""
-        for each in signals:
+        """Send records until each signal is accepted or refused for good; return False when there is no time left.
+
+        The first signal, that of the spans unless only logs are exported, says what became of the records.
+        """
+        first, *others = [each for each in self._start.signals if each != "metrics"]
+        sent = self._send_until_settled(first, records)
+        if sent is None:
+            return False
+        self._queue.settle(rejected=sent.rejected if sent.rejected or not sent.error else sys.maxsize, error=sent.error)
+        for each in others:
             sent = self._send_until_settled(each, records)
             if sent is None:
                 return False
-            error = error or sent.error
-            if each == "traces":
-                rejected = sent.rejected if sent.rejected or not sent.error else sys.maxsize
-        self._queue.settle(rejected=rejected, error=error)
+            if sent.error:
+                self._queue.failed(sent.error)
         return True
 
     def _send_until_settled(self, each: Signal, records: list[RequestRecord]) -> Sent | None:

@@ -11,7 +11,7 @@ import structlog
 
 from gw import __version__
 from gw.config.otlp_rules import check_otlp
-from gw.config.settings import Settings
+from gw.config.settings import SIGNALS, Settings
 from gw.otel.export_messages import ExportStart
 from gw.otel.exporter import OtlpExporter, open_exporter
 
@@ -30,7 +30,8 @@ async def open_configured_exporter(settings: Settings) -> AsyncIterator[OtlpExpo
         yield None
         return
     start = ExportStart(
-        endpoint=otlp.endpoint, headers={name: value.reveal() for name, value in otlp.headers.items()}, signals=otlp.signals,
+        endpoint=otlp.endpoint, headers={name: value.reveal() for name, value in otlp.headers.items()},
+        signals=tuple(each for each in SIGNALS if each in otlp.signals),
         ratio=otlp.sample_ratio, service=otlp.service_name, instance=settings.fleet.instance or socket.gethostname(),
         version=__version__,
     )  # fmt: skip

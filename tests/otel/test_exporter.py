@@ -72,6 +72,24 @@ async def test_nothing_is_started_before_the_first_record():
         assert exporter.pid is None
 
 
+async def test_logs_alone():
+    with otlp_receiver() as receiver:
+        async with open_exporter(start(receiver.url, signals=("logs",)), ENVIRONMENT, QUICK) as exporter:
+            exporter.put(lines("a", "b"))
+        assert (len(receiver.logs), receiver.spans) == (2, [])
+        assert (exporter.counts.pending, sum(exporter.counts.dropped.values())) == (0, 0)
+
+
+async def test_spans_that_were_accepted_count_as_such_though_the_logs_are_not():
+    with otlp_receiver() as receiver:
+        receiver.answers = [(200, {}, b""), *[(503, {}, b"")] * 50]
+        pace = attrs.evolve(QUICK, last_s=0.5)
+        async with open_exporter(start(receiver.url, signals=("traces", "logs")), ENVIRONMENT, pace) as exporter:
+            exporter.put(lines("a"))
+            await heard(exporter, lambda e: e.counts.exported == 2 and e.trouble == "logs: the collector answered 503")
+        assert (exporter.counts.exported, exporter.counts.dropped["unsent"]) == (2, 0)
+
+
 async def test_a_share_of_the_traces():
     with otlp_receiver() as receiver:
         async with open_exporter(start(receiver.url, ratio=0.0, signals=("traces",)), ENVIRONMENT, QUICK) as exporter:
