@@ -1,6 +1,6 @@
 """Count what one request executes in the gateway: bytecodes and calls of Python functions, by function.
 
-    python bench/bytecodes.py [--mode chat|stream|speech] [--requests 50] [--top 60]
+    python bench/bytecodes.py [--mode chat|stream|speech] [--requests 50] [--top 60] [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -49,7 +49,7 @@ signal.signal(signal.SIGUSR1, begin)
 signal.signal(signal.SIGUSR2, end)
 from gw.cli.main import main
 from gw.store import writer
-writer.GATHER_S = 600.0  # commits come by the time, not by the request
+writer.GATHER_S = float(os.environ["GATHER_S"])
 main()
 """
 BODIES = {
@@ -61,15 +61,19 @@ WARM_UP = 60  # requests after which the interpreter has specialised its code
 
 
 class CountedBench(Bench):
-    """A gateway that counts, and the fake provider."""
+    """A gateway that counts, and the fake provider. Without `commits` none is made: they come by the time, not by the request."""
+
+    commits = False
+    more = ""
 
     def start_all(self) -> None:
         self.start([build(self.folder, "fake_upstream"), str(self.upstream_port)])
         wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
         counter, self.counts = self.folder / "counter.py", self.folder / "counts.json"
         counter.write_text(COUNTER)
-        environment = CACHED | {"COUNTS": str(self.counts), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        self.port, self.pid, _ = self.start_gateway("gw", self.python, environment, program=(str(counter),))
+        gather_s = "0.05" if self.commits else "600"
+        environment = CACHED | {"COUNTS": str(self.counts), "GATHER_S": gather_s, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        self.port, self.pid, _ = self.start_gateway("gw", self.python, environment, program=(str(counter),), more=self.more)
 
 
 def answers(port: int, mode: str) -> Iterator[None]:
@@ -97,7 +101,11 @@ def main() -> None:
     parser.add_argument("--mode", choices=list(BODIES), default="chat")
     parser.add_argument("--requests", type=int, default=50)
     parser.add_argument("--top", type=int, default=60)
+    parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
+    parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
     options = parser.parse_args()
+    CountedBench.commits = options.commits
+    CountedBench.more = f'telemetry: {{otlp: {{endpoint: "{options.otlp}"}}}}' if options.otlp else ""
     with tempfile.TemporaryDirectory() as folder, CountedBench(Path(folder), sys.executable, 1) as bench:
         bench.setting("latency=0&tokens=16&interval=20000")
         requests = answers(bench.port, options.mode)
@@ -107,6 +115,8 @@ def main() -> None:
         time.sleep(0.2)
         for _ in range(options.requests):
             next(requests)
+        if options.commits:
+            time.sleep(1.0)  # then the last of them is on its way
         os.kill(bench.pid, signal.SIGUSR2)
         while not bench.counts.exists() or not bench.counts.read_text().endswith("}"):
             next(requests)

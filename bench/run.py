@@ -165,7 +165,7 @@ http {{ access_log off; client_body_temp_path {self.folder}/body; proxy_temp_pat
         return port, worker
 
     def start_gateway(
-        self, name: str, python: str, environment: dict[str, str], program: tuple[str, ...] = ("-m", "gw")
+        self, name: str, python: str, environment: dict[str, str], program: tuple[str, ...] = ("-m", "gw"), more: str = ""
     ) -> tuple[int, int, float]:
         port = free_port()
         config = self.folder / f"{name}.yaml"
@@ -178,7 +178,7 @@ models:
 rate_limiting: {{up: {{requests_per_minute: 100000000}}}}
 projects: {{default: {{daily_budget: 100000, budget_action: block}}}}
 cost_tracking: {{db_path: {self.folder}/{name}.db}}
-""")
+{more}""")
         env = environment | {"GW_CONFIG": str(config), "GW_LOG_LEVEL": "warning"}
         subprocess.run([python, "-c", "import gw.serve"], env=env, check=True)  # compiles, as an installation does
         began = time.monotonic()

@@ -1,0 +1,89 @@
+"""Cost of exporting by OTLP: processor time of each process for a chat request, with `telemetry.otlp` and without.
+
+    python bench/otel.py [--blocks 4] [--block 400]
+
+Two gateways are sent the same requests in turn, in blocks. Reported is what the kernel has accounted to each of their processes (all
+threads, `/proc/PID/task/*/schedstat`), for a request: the median of the blocks of each, and the median of the differences within a
+round, so that what changes slowly on the machine is in neither. A block ends when its records are exported. The collector decodes every
+export in this program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from operator import sub
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bytecodes import answers
+from run import CACHED, Bench, build, wait_until_it_answers
+
+from tests.fakes.otlp_receiver import Receiver, otlp_receiver
+
+PROGRAMS = {"commit_program": "commits", "export_program": "exports", "report": "reports"}
+SETTLED_S = 2.0  # from the last request of a block to the end of its commit and its export
+
+
+class OtelBench(Bench):
+    """Two gateways and the fake provider; `telemetry` is what the second has beside the first."""
+
+    def __init__(self, folder: Path, receiver: Receiver) -> None:
+        super().__init__(folder, sys.executable, 1)
+        self.telemetry = f'telemetry: {{otlp: {{endpoint: "{receiver.url}", signals: [traces, metrics, logs]}}}}\n'
+
+    def start_all(self) -> None:
+        self.start([build(self.folder, "fake_upstream"), str(self.upstream_port)])
+        wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
+        self.gateways: dict[str, tuple[int, int]] = {}
+        for name in ("off", "on"):
+            port, pid, _ = self.start_gateway(name, sys.executable, CACHED, more=self.telemetry if name == "on" else "")
+            self.gateways[name] = port, pid
+
+
+def children(pid: int) -> Iterator[tuple[str, int]]:
+    """Yield what each process of a gateway does, and its id."""
+    yield "serves", pid
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        command = Path(f"/proc/{child}/cmdline").read_text()
+        yield next((does for name, does in PROGRAMS.items() if name in command), "else"), int(child)
+
+
+def cpu_ns(pid: int) -> int:
+    return sum(int(task.read_text().split()[0]) for task in Path(f"/proc/{pid}/task").glob("*/schedstat"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--block", type=int, default=400, help="requests in a block")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver) as bench:
+        bench.setting("latency=0&tokens=16&interval=20000")
+        requests = {name: answers(port, "chat") for name, (port, _) in bench.gateways.items()}
+        used: dict[str, dict[str, list[float]]] = {name: {} for name in requests}
+        for block in range(-1, options.blocks):  # one to warm up
+            for name in sorted(requests, reverse=bool(block % 2)):
+                pid = bench.gateways[name][1]
+                before = {does: cpu_ns(process) for does, process in children(pid)}
+                for _ in range(options.block):
+                    next(requests[name])
+                time.sleep(SETTLED_S)
+                after = {does: cpu_ns(process) for does, process in children(pid)}
+                if block >= 0:
+                    for does, total in after.items():
+                        used[name].setdefault(does, []).append((total - before.get(does, 0)) / options.block / 1e3)
+        for does in sorted({*used["off"], *used["on"]}, reverse=True):
+            off, on = used["off"].get(does, [0.0] * options.blocks), used["on"].get(does, [0.0] * options.blocks)
+            added = statistics.median(map(sub, on, off))
+            print(f"{does:8} off {statistics.median(off):7.1f} us   on {statistics.median(on):7.1f} us a request   {added:+7.1f} us")
+        print(f"{len(receiver.spans)} spans of {2 * (options.blocks + 1) * options.block} expected")
+
+
+if __name__ == "__main__":
+    main()
