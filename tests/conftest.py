@@ -28,6 +28,7 @@ PROGRAMS = {
     "haproxy": "Debian package: haproxy",
     "helm": "go install helm.sh/helm/v3/cmd/helm@latest",
     "nginx": "Debian package: nginx-light",
+    "otelcol-file": "go build -C tests/clients/otel_collector -o FOLDER/otelcol-file . (minutes), with FOLDER in PATH",
     "promtool": "Debian package: prometheus",
     "systemd-analyze": "Debian package: systemd",
     "vale": "go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0",
