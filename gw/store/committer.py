@@ -47,7 +47,7 @@ class Cutoff(msgspec.Struct, frozen=True):
     """The time before which records may be deleted, and why it is not as late as the clock says; see `Retention`."""
 
     before: float
-    held: str
+    why_held: str
     ahead_days: float
 
 
@@ -120,7 +120,7 @@ class Committer:
     def cutoff(self, now: float, monotonic: float) -> Cutoff:
         """Return before which time records may be deleted, and store how far retention has come."""
         before = self.database.run(lambda db: self._retention.cutoff(db, now, monotonic))
-        return Cutoff(before, self._retention.held, self._retention.ahead_days)
+        return Cutoff(before, self._retention.why_held, self._retention.ahead_days)
 
     def prune(self, before: float, limit: int) -> int:
         """Delete records older than `before`, about `limit` of them; return how many."""

@@ -17,6 +17,7 @@ import trio
 
 from gw.errors import StoreUnavailable
 from gw.store import requests
+from gw.store.idle_connections import IdleConnections
 from gw.store.record_database import Stats
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import CHECK_STEPS, READ_LIMIT_S, TOO_LONG, open_reader, translated
@@ -34,13 +35,10 @@ class ReaderPool:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.name = str(path)
-        self.name = str(path)
         self._path = path
         self._clock = clock
         self._limiter = trio.CapacityLimiter(READERS)
-        self._idle: list[apsw.Connection] = []
-        self._lock = threading.Lock()
-        self._closed = False
+        self._idle: IdleConnections[apsw.Connection] = IdleConnections()
 
     async def read(self, query: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `query(connection, …)` in a thread. A cancelled caller returns at once; its statement stops within about 1 ms.
@@ -77,27 +75,15 @@ class ReaderPool:
 
     @contextmanager
     def _connection(self) -> Iterator[apsw.Connection]:
-        with self._lock:
-            db = self._idle.pop() if self._idle else None
-        if db is None:
-            db = open_reader(self._path)
+        db = self._idle.take() or open_reader(self._path)
         try:
             yield db
         finally:
-            with self._lock:
-                keep = not self._closed
-                if keep:
-                    self._idle.append(db)
-            if not keep:
-                db.close()
+            self._idle.give_back(db)
 
     def close(self) -> None:
         """Close the idle connections; one still in an abandoned thread is closed by that thread."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for db in idle:
-            db.close()
+        self._idle.close()
 
 
 class SqliteReaders(ReaderPool):

@@ -23,7 +23,7 @@ class Retention:
     def __init__(self, days: int) -> None:
         self.keep_s = float(days * DAY_S)
         self.allowed_s = min(LEAP_S, self.keep_s / 2)
-        self.held = ""
+        self.why_held = ""
         """Why fewer records are deleted than the clock asks for; empty = as many as it asks for."""
         self.ahead_days = 0.0
         """Days by which the clock is ahead of the last records, if that holds retention; else 0."""
@@ -42,10 +42,10 @@ class Retention:
     def _follow(self, before: float, elapsed: float, now: float, *, something_to_lose: bool) -> float:
         ahead = now - before - elapsed
         if ahead <= self.allowed_s or before < _NEVER_SET_S or not something_to_lose:
-            self.held, self.ahead_days = "", 0.0
+            self.why_held, self.ahead_days = "", 0.0
             return max(before, now)
         self.ahead_days = round(ahead / DAY_S, 1)
-        self.held = (
+        self.why_held = (
             f"the clock is {ahead / DAY_S:.0f} days ahead of the last records: old ones are deleted at most two days per day"
         )
         return before + 2 * elapsed

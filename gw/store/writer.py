@@ -351,11 +351,11 @@ class Writer:
         self._prune_due = trio.current_time() + PRUNE_EVERY_S
 
     def _note_held(self, cutoff: Cutoff) -> None:
-        if cutoff.held and not self.retention_held:
+        if cutoff.why_held and not self.retention_held:
             log_safely(log.warning, "retention_held", clock_ahead_days=cutoff.ahead_days)
-        elif self.retention_held and not cutoff.held:
+        elif self.retention_held and not cutoff.why_held:
             log_safely(log.info, "retention_resumed")
-        self.retention_held = cutoff.held
+        self.retention_held = cutoff.why_held
 
     async def _try(self, work: Callable[Concatenate[Committer, P], T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """Run a method of the committer; return None after a transient fault, which `trouble` then describes."""

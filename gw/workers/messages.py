@@ -51,10 +51,14 @@ def unpack_config(data: bytes) -> WorkerConfig:
     return config
 
 
+class ProcessMessage(msgspec.Struct, frozen=True, tag=True, array_like=True):
+    """A message, whose type the other end knows by the name of its class."""
+
+
 # ---- from the keeper
 
 
-class StartWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class StartWork(ProcessMessage, frozen=True):
     """Let a process that has imported all it needs become a worker."""
 
     name: str
@@ -67,14 +71,14 @@ class StartWork(msgspec.Struct, frozen=True, tag=True, array_like=True):
     config: bytes
 
 
-class NewConfig(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class NewConfig(ProcessMessage, frozen=True):
     """Serve by another configuration from now on; answered with `ConfigApplied`."""
 
     number: int
     config: bytes
 
 
-class BankAnswer(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class BankAnswer(ProcessMessage, frozen=True):
     """Answer to a question of the bank."""
 
     id: int
@@ -83,37 +87,37 @@ class BankAnswer(msgspec.Struct, frozen=True, tag=True, array_like=True):
     unreachable: str = ""
 
 
-class RecordsCommitted(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class RecordsCommitted(ProcessMessage, frozen=True):
     """A batch of records is in the database."""
 
     number: int
 
 
-class DrainStep(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class DrainStep(ProcessMessage, frozen=True):
     """A step of stopping; see `gw.web.drain`. `stop` ends the requests that still run."""
 
     step: Literal["announce", "begin", "stop", "halt"]
     within_s: float = 0.0
 
 
-class ListRunning(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class ListRunning(ProcessMessage, frozen=True):
     """Answer with `RunningRequests`, and send intents from now on while `watched`."""
 
     id: int
     watched: bool
 
 
-class SendRecords(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class SendRecords(ProcessMessage, frozen=True):
     """Send what is recorded until now without waiting for more; answered with `RecordsSent`, after the batches."""
 
     id: int
 
 
-class Unwatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class Unwatch(ProcessMessage, frozen=True):
     """Send no intents any more."""
 
 
-class NoticeArrived(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class NoticeArrived(ProcessMessage, frozen=True):
     """A process of the gateway, or of its fleet, has learnt something about a vendor."""
 
     notice: GateNotice
@@ -126,38 +130,38 @@ FromKeeper: TypeAlias = (
 # ---- from a worker
 
 
-class WorkerListens(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class WorkerListens(ProcessMessage, frozen=True):
     """The worker accepts connections."""
 
 
-class CannotListen(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class CannotListen(ProcessMessage, frozen=True):
     """The worker ends, because it cannot use the address."""
 
     errno: int
     why: str
 
 
-class JoinBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class JoinBank(ProcessMessage, frozen=True):
     id: int
 
 
-class AskBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class AskBank(ProcessMessage, frozen=True):
     id: int
     run: str
     number: int
     asks: Sequence[Ask]
 
 
-class LeaveBank(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class LeaveBank(ProcessMessage, frozen=True):
     id: int
     run: str
 
 
-class PublishNotice(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class PublishNotice(ProcessMessage, frozen=True):
     notice: GateNotice
 
 
-class RecordBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class RecordBatch(ProcessMessage, frozen=True):
     """Finished records, and intents while somebody watches, as lines of the journal; answered with `RecordsCommitted`.
 
     `segment` and `end`: up to where in its journal the worker has sent its records; 0 for records that the journal could not take.
@@ -170,20 +174,20 @@ class RecordBatch(msgspec.Struct, frozen=True, tag=True, array_like=True):
     intents: bytes = b""
 
 
-class RecordsSent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class RecordsSent(ProcessMessage, frozen=True):
     id: int
 
 
-class ConfigApplied(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class ConfigApplied(ProcessMessage, frozen=True):
     number: int
 
 
-class RunningRequests(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class RunningRequests(ProcessMessage, frozen=True):
     id: int
     intents: bytes
 
 
-class CapturedContent(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class CapturedContent(ProcessMessage, frozen=True):
     """A captured piece in clear, for the keeper to store; the fields are those of `gw.types.captured.Piece`."""
 
     request_id: str
@@ -196,7 +200,7 @@ class CapturedContent(msgspec.Struct, frozen=True, tag=True, array_like=True):
     presidio: str
 
 
-class WorkerReport(msgspec.Struct, frozen=True, tag=True, array_like=True):
+class WorkerReport(ProcessMessage, frozen=True):
     """Figures of a worker, sent every second."""
 
     figures: WorkerFigures

@@ -103,7 +103,7 @@ def test_retention_catches_up_with_a_clock_that_stays_ahead(path):
         for hour in range(24 * 24):
             cutoff = retention.cutoff(db, back + hour * HOUR_S, hour * HOUR_S)
             cutoffs.append((cutoff - NOON) / DAY_S + 90)
-            assert bool(retention.held) == (hour <= 23 * 24), hour
+            assert bool(retention.why_held) == (hour <= 23 * 24), hour
         assert cutoffs[:48:24] == pytest.approx([0.0, 2.0])
         assert cutoffs[-1] == pytest.approx(30 + 23 + 23 / 24)
         steps = [later - earlier for earlier, later in pairwise(cutoffs)]
@@ -118,4 +118,4 @@ def test_a_clock_that_went_back_deletes_less_and_not_more_afterwards(path):
         assert retention.cutoff(db, NOON, 0.0) == NOON - 2 * DAY_S
         assert retention.cutoff(db, NOON - 9 * DAY_S, HOUR_S) == NOON - 11 * DAY_S
         assert retention.cutoff(db, NOON + 2 * HOUR_S, 2 * HOUR_S) == NOON + 2 * HOUR_S - 2 * DAY_S
-        assert retention.held == ""
+        assert retention.why_held == ""

@@ -14,6 +14,7 @@ from psycopg import errors
 
 from gw.errors import StoreUnavailable
 from gw.store import requests
+from gw.store.idle_connections import IdleConnections
 from gw.store.postgres import pg_schema
 from gw.store.postgres.pg_connection import SCHEMA, PgConnection, connect, named, translated
 from gw.store.reader_pool import READERS
@@ -28,15 +29,13 @@ T = TypeVar("T")
 _SIZE = "select sum(pg_total_relation_size(oid)) from pg_class where relnamespace = to_regnamespace(%s) and relkind in ('r', 'S')"
 
 
-class IdleConnections:
-    """Connections that are not in use. Used by several threads."""
+class ReadConnections:
+    """Read-only connections. Used by several threads."""
 
     def __init__(self, url: Secret) -> None:
         self.name = named(url)
         self._url = url
-        self._idle: list[PgConnection] = []
-        self._lock = threading.Lock()
-        self._closed = False
+        self._idle: IdleConnections[PgConnection] = IdleConnections()
 
     @contextmanager
     def connection(self, stop: Callable[[], bool]) -> Iterator[PgConnection]:
@@ -50,11 +49,10 @@ class IdleConnections:
                 raise StoreUnavailable(what=TOO_LONG) from None
             finally:
                 db.raw.stop = None
-                self._give_back(db)
+                self._idle.give_back(db, usable=not db.is_lost)
 
     def _take(self) -> PgConnection:
-        with self._lock:
-            db = self._idle.pop() if self._idle else None
+        db = self._idle.take()
         if db is not None and not db.is_lost and _answers(db):
             return db
         db = connect(self._url, read_only=True, statement_s=READ_LIMIT_S)
@@ -67,21 +65,9 @@ class IdleConnections:
             raise
         return db
 
-    def _give_back(self, db: PgConnection) -> None:
-        with self._lock:
-            keep = not self._closed and not db.is_lost
-            if keep:
-                self._idle.append(db)
-        if not keep:
-            db.close()
-
     def close(self) -> None:
         """Close the idle connections; one that is in use is closed by its thread."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for db in idle:
-            db.close()
+        self._idle.close()
 
 
 def _answers(db: PgConnection) -> bool:
@@ -98,7 +84,7 @@ class PostgresReaders:
     """Implements `Readers`."""
 
     def __init__(self, url: Secret) -> None:
-        self._connections = IdleConnections(url)
+        self._connections = ReadConnections(url)
         self._limiter = trio.CapacityLimiter(READERS)
         self.name = self._connections.name
 
@@ -133,5 +119,5 @@ class PostgresSource:
 
     url: str = attrs.field(repr=False)
 
-    def open(self) -> IdleConnections:
-        return IdleConnections(Secret(self.url))
+    def open(self) -> ReadConnections:
+        return ReadConnections(Secret(self.url))
