@@ -51,6 +51,7 @@ class PostgresServer:
         options = ("-U", "gw", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync")
         self._run("initdb", "-D", str(self._data), *options)
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -68,6 +69,7 @@ class PostgresServer:
         options = [part for setting in _SETTINGS for part in ("-c", setting)]
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **self._as)
+        self._watch(self._process.pid)
         deadline = time.monotonic() + 30
         while True:
             try:
@@ -78,19 +80,31 @@ class PostgresServer:
             else:
                 return
 
+    def _watch(self, pid: int) -> None:
+        """Have the server ended, and its files removed, when this process is gone: then nobody holds the pipe's other end."""
+        program = 'read line; kill -QUIT "$1"; while kill -0 "$1" 2>/dev/null; do sleep 0.1; done; rm -rf "$2"'
+        command = ["sh", "-c", program, "sh", str(pid), str(self._folder)]
+        self._watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, cwd="/")
+
     def stop(self) -> None:
         """End all connections and the server, as `pg_ctl stop -m fast` does."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait()
-            self._process = None
+        self._end(signal.SIGINT)
 
     def crash(self) -> None:
         """End the server in the middle of everything: its next start recovers."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait()
-        self._process = None
+        self._end(signal.SIGQUIT)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, watcher = self._process, self._watcher
+        self._process = self._watcher = None
+        if watcher is not None:
+            assert watcher.stdin is not None
+            watcher.kill()
+            watcher.wait()
+            watcher.stdin.close()
+        if process is not None:
+            process.send_signal(number)
+            process.wait()
 
     def freeze(self) -> None:
         """Stop all processes of the server as a hanging machine would: connections stay open, and nothing answers."""

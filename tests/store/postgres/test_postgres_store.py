@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -22,6 +26,7 @@ from gw.types.entities import Project
 from gw.types.secret import Secret
 from tests.fakes import databases, stored
 from tests.fakes.nightly import times
+from tests.fakes.processes import wait_gone
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
 
@@ -259,3 +264,23 @@ async def test_a_server_that_refuses_is_named_without_its_password(kind, tmp_pat
             pass
     assert "the PostgreSQL database records at 127.0.0.1:1 cannot be used" in raised.value.what
     assert "hunter2" not in raised.value.what
+
+
+PROGRAM = """
+import os
+from tests.fakes.postgres_server import PostgresServer
+server = PostgresServer()
+print(server._process.pid, server._folder, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_the_tests_own_server_ends_with_the_process_that_has_started_it(kind):
+    """Also after kill -9, as when a run of the tests is ended."""
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=False)
+    pid, folder = done.stdout.split()
+    wait_gone(int(pid), within_s=30)
+    until = time.monotonic() + 30
+    while Path(folder).exists():
+        assert time.monotonic() < until
+        threading.Event().wait(0.02)
