@@ -1,7 +1,8 @@
-"""A fleet of processes under load, while its members are killed and its server is restarted, stopped and cut off.
+"""A fleet of processes under load, while its members are killed and its server, or its database, fails.
 
-By default 4 kills and 3 failures of the server; `GW_NIGHTLY=1` makes it 100 and 20. Each call of the vendor uses another number of
-tokens, so each has a cost of its own: the vendor's ledger and the records are compared call by call, to the nano-dollar.
+By default 4 kills and 3 failures of the server, and 1 and 3 of a database that all share; `GW_NIGHTLY=1` makes it 100 and 20, and 50
+and 20. Each call of the vendor uses another number of tokens, so each has a cost of its own: the vendor's ledger and the records are
+compared call by call, to the nano-dollar.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import trio
@@ -23,6 +25,7 @@ from tests.fakes.counting_upstream import counting_upstream
 from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses, wait_all_answered, wait_asked, wait_health
 from tests.fakes.fork_server import Forked, fork_server
 from tests.fakes.nightly import times
+from tests.fakes.postgres_server import PostgresServer
 from tests.fakes.reset_proxy import ResetProxy
 from tests.fakes.valkey_server import ValkeyServer
 
@@ -32,6 +35,7 @@ MEMBERS = 4
 CLIENTS = 2
 """Of each member."""
 KILLS = times(4, 100)
+DATABASE_KILLS = times(1, 50)
 FAILURES = times(3, 20)
 TOKEN_NUSD = 1_000
 
@@ -68,15 +72,44 @@ def await_bank(port: int) -> None:
     trio.run(reach)
 
 
+def fail_database(kind: str, server: PostgresServer, clients: list[Caller]) -> None:
+    """Take the database away, and bring it back after a while, in which gateways go on without it."""
+    away, back = {"stop": (server.stop, server.start), "crash": (server.crash, server.start), "frozen": (server.freeze, server.thaw)}[kind]
+    away()
+    wait_asked(clients, 40)
+    back()
+
+
 def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path):
-    server, chance = ValkeyServer(tmp_path), random.Random(7)
+    chance = random.Random(7)
     events = ["kill"] * KILLS + [("restart", "freeze", "reset")[n % 3] for n in range(FAILURES)]
     chance.shuffle(events)
+    compare_ledgers(tmp_path, chance, events, None)
+
+
+@pytest.mark.needs_program("postgres")
+def test_ledgers_agree_also_while_the_database_is_stopped_crashes_or_hangs(tmp_path):
+    """The gateways share a database of PostgreSQL; some are killed while it is away."""
+    chance = random.Random(11)
+    events = ["kill"] * DATABASE_KILLS + [("stop", "crash", "frozen")[n % 3] for n in range(FAILURES)]
+    chance.shuffle(events)
+    postgres = PostgresServer()
+    try:
+        compare_ledgers(tmp_path, chance, events, postgres)
+    finally:
+        postgres.remove()
+
+
+def compare_ledgers(tmp_path: Path, chance: random.Random, events: list[str], postgres: PostgresServer | None) -> None:
+    server, kills = ValkeyServer(tmp_path), events.count("kill")
     done = threading.Event()
     try:
         with ResetProxy(server.port) as proxy, counting_upstream(numbers_calls=True) as vendor, fork_server() as gateways:
             more = "projects: {default: {daily_budget: 100000, budget_action: block}}"
-            fleet = FleetProcesses(tmp_path, gateways, vendor=vendor.base_url, port=proxy.port, more=more, members=MEMBERS)
+            database = "" if postgres is None else postgres.url()
+            fleet = FleetProcesses(
+                tmp_path, gateways, vendor=vendor.base_url, port=proxy.port, more=more, members=MEMBERS, database=database
+            )
             clients = [Caller(fleet.members, n % MEMBERS, done) for n in range(MEMBERS * CLIENTS)]
             for client in clients:
                 client.start()
@@ -84,6 +117,8 @@ def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path
             for event in events:
                 if event == "kill":
                     fleet.kill(chance.randrange(MEMBERS))
+                elif postgres is not None:
+                    fail_database(event, postgres, clients)
                 else:
                     fail_server(event, server, proxy, fleet.members)
                 wait_asked(clients, chance.randrange(10, 100))
@@ -110,6 +145,6 @@ def test_ledgers_agree_to_the_nano_dollar_whatever_is_killed_or_cut_off(tmp_path
     assert [row for row in successes if row[0] != row[1] * TOKEN_NUSD] == []
     unknown = vendor.calls - len(successes)  # calls that a kill cut off, before their answer was recorded
     interrupted = sum(status == "interrupted" for status, _, _ in records)
-    assert unknown <= interrupted <= KILLS * CLIENTS
+    assert unknown <= interrupted <= kills * CLIENTS
     # The bank knows exactly what the records have, and nothing is leased to anybody any more.
     assert (used, leased) == (fleet.spend(), 0)

@@ -13,13 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
+
 from tests.fakes.fork_server import Forked, ForkServer
 
 YAML = """
 providers: {{openai: {{api_key: sk-0123456789abcdef, base_url: "{vendor}"}}}}
 models: {{llm: {{openai/m: {{price: {{unit: 1M_tokens, input: {input}, output: {output}}}}}}}}}
 fleet: {{valkey: "valkey://127.0.0.1:{port}", name: {name}, instance: gw-{n}}}
-cost_tracking: {{db_path: {folder}/gw.db}}
+cost_tracking: {{{tracking}}}
 {more}
 """
 NAME = "processes"
@@ -28,13 +30,19 @@ BODY = json.dumps({"model": "openai/m", "messages": [{"role": "user", "content":
 
 class FleetProcesses:
     def __init__(
-        self, folder: Path, gateways: ForkServer, *, vendor: str, port: int, more: str, members: int = 4, price: tuple[int, int] = (1, 0)
-    ) -> None:
-        """`port`: of the server that counts; `price` of a million tokens in and out, in USD; `more`: further sections of gw.yaml."""
+        self, folder: Path, gateways: ForkServer, *, vendor: str, port: int, more: str, members: int = 4, price: tuple[int, int] = (1, 0),
+        database: str = "",
+    ) -> None:  # fmt: skip
+        """`port`: of the server that counts; `price` of a million tokens in and out, in USD; `more`: further sections of gw.yaml.
+
+        `database`: address of a PostgreSQL database that all use; without it, each has a file of its own.
+        """
         self._gateways = gateways
+        self._database = database
         self.folders = [folder / str(n) for n in range(members)]
         facts = {"vendor": vendor, "port": port, "name": NAME, "input": price[0], "output": price[1], "more": more}
-        self._texts = [YAML.format(n=n, folder=of_member, **facts) for n, of_member in enumerate(self.folders)]
+        trackings = [f'database: "{database}"' if database else f"db_path: {of_member}/gw.db" for of_member in self.folders]
+        self._texts = [YAML.format(n=n, tracking=tracking, **facts) for n, tracking in enumerate(trackings)]
         for of_member in self.folders:
             of_member.mkdir()
         self.members = [self._start(n) for n in range(members)]
@@ -60,6 +68,9 @@ class FleetProcesses:
         return sum(rows[0][0] or 0 for rows in self._query("select sum(cost_nusd + estimated_nusd) from rollup_day"))
 
     def _query(self, sql: str) -> list[list[tuple[str, int | None, int]]]:
+        if self._database:
+            with psycopg.connect(self._database, options="-c search_path=gw") as postgres:
+                return [postgres.execute(sql.encode()).fetchall()]
         found = []
         for folder in self.folders:
             db = sqlite3.connect(f"file:{folder}/gw.db?mode=ro", uri=True)
