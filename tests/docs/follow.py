@@ -38,7 +38,8 @@ class Followed:
 def follow(blocks: list[Block], shell: Terminal, wants: frozenset[str]) -> Followed:
     """Go through the blocks of a page in order; those of languages that are not in `wants` are left to another test."""
     followed, output = Followed(), ""
-    own = any(re.search(r"^gw serve", block.text, re.MULTILINE) for block in blocks if block.language == "bash")
+    typed = [block.text for block in blocks if block.language == "bash" and not block.marker.startswith(("not run", "run by"))]
+    own = any(re.search(r"^gw serve", text, re.MULTILINE) for text in typed)
     for block in blocks:
         kind, _, fact = block.marker.partition(": ")
         if kind == "not run" or kind.startswith("run by "):
