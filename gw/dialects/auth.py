@@ -179,7 +179,7 @@ def _identify(gateway: Gateway, scope: Scope, auth: Auth, catalog: Catalog, dial
         gateway.credentials.use_up(bearer)
         scope["gw.single_use"] = bearer
     vendor, path_vendor = vendors_of(dialect, scope["path"], headers, catalog)
-    trace = _trace(fields) if b"traceparent" in fields else None
+    trace = trace_context(fields[b"traceparent"], fields.get(b"tracestate", b"")) if b"traceparent" in fields else None
     caller = Caller(
         project=project, key_id=bearer.key_id, limits=bearer.limits, session_id=_text(fields.get(b"session")),
         turn_id=_text(fields.get(b"turn")) or (None if trace is None else trace.trace_id), trace=trace,
@@ -249,15 +249,14 @@ def _regions(value: bytes) -> tuple[str, ...]:
     return tuple([region.strip() for region in value.decode("utf-8", "replace")[:_MAX_ID_CHARACTERS].split(",")])
 
 
-def _trace(fields: Mapping[bytes, bytes]) -> TraceContext | None:
+def trace_context(traceparent: bytes, state: bytes = b"") -> TraceContext | None:
     """Return the caller's span by `traceparent` (W3C Trace Context, section 3.2), whose trace id also serves as a turn id.
 
-    None without a valid header, or with two. A `tracestate` that is too long or has characters that are not allowed is left out.
+    None for an invalid value. A `tracestate` that is too long or has characters that are not allowed is left out.
     """
-    match = _TRACEPARENT.fullmatch(fields[b"traceparent"])
+    match = _TRACEPARENT.fullmatch(traceparent)
     if match is None:
         return None
-    state = fields.get(b"tracestate", b"")
     usable = len(state) <= _MAX_TRACE_STATE and state.isascii() and state.decode("ascii").isprintable()
     return TraceContext(
         trace_id=match[1].decode(), span_id=match[2].decode(), sampled=int(match[3], 16) & 1 == 1,

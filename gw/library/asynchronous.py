@@ -23,6 +23,7 @@ from gw import gateway as gateways
 from gw.config.gw_yaml import find
 from gw.config.parse import load_settings
 from gw.config.settings import Settings
+from gw.dialects.auth import trace_context
 from gw.errors import RequestError, one_error
 from gw.library.responses import (
     ChatReply,
@@ -169,7 +170,7 @@ class AsyncGateway:
     """A running gateway. `model` is an id, an alias or a stack; empty for the project's default.
 
     `session_id` and `turn_id` are recorded and put the requests of a turn on one time line; `fallback` False stops after
-    the requested model.
+    the requested model. `traceparent`: the program's own span (W3C Trace Context), whose trace the exported spans continue.
     """
 
     def __init__(self, gateway: gateways.Gateway, project: str, listeners: list[Listener]) -> None:
@@ -178,31 +179,35 @@ class AsyncGateway:
         self._listeners = listeners
 
     def llm(
-        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
+        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True,
+        traceparent: str | None = None,
     ) -> AsyncLlm:
         """Return a language model."""
-        return AsyncLlm(*self._arguments(model, session_id, turn_id, fallback))
+        return AsyncLlm(*self._arguments(model, session_id, turn_id, fallback, traceparent))
 
     def stt(
-        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
+        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True,
+        traceparent: str | None = None,
     ) -> AsyncStt:
         """Return a speech-to-text model."""
-        return AsyncStt(*self._arguments(model, session_id, turn_id, fallback))
+        return AsyncStt(*self._arguments(model, session_id, turn_id, fallback, traceparent))
 
     def tts(
-        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
+        self, model: str = "", *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True,
+        traceparent: str | None = None,
     ) -> AsyncTts:
         """Return a text-to-speech model."""
-        return AsyncTts(*self._arguments(model, session_id, turn_id, fallback))
+        return AsyncTts(*self._arguments(model, session_id, turn_id, fallback, traceparent))
 
     def stack(
-        self, name: str, *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True
+        self, name: str, *, session_id: str | None = None, turn_id: str | None = None, fallback: bool = True,
+        traceparent: str | None = None,
     ) -> AsyncStack:
         """Return the three models of a stack. Raises RequestError for an unknown name."""
         stacks = self._gateway.current.catalog.stacks
         if name not in stacks:
             raise RequestError(what=f"unknown stack {name!r}; available: {', '.join(stacks) or 'none'}", param="stack")
-        arguments = self._arguments(name, session_id, turn_id, fallback)
+        arguments = self._arguments(name, session_id, turn_id, fallback, traceparent)
         return StackModels(AsyncStt(*arguments), AsyncLlm(*arguments), AsyncTts(*arguments))
 
     def on(self, event: Literal["usage_collected"], listener: Listener) -> None:
@@ -235,11 +240,15 @@ class AsyncGateway:
         return book.cost(usage.units, book.price(provider, name, at_day=day), local=False)
 
     def _arguments(
-        self, model: str, session_id: str | None, turn_id: str | None, fallback: bool
+        self, model: str, session_id: str | None, turn_id: str | None, fallback: bool, traceparent: str | None
     ) -> tuple[gateways.Gateway, str, Caller]:
+        trace = None
+        if traceparent is not None and (trace := trace_context(traceparent.encode())) is None:
+            raise RequestError(what="traceparent must be 00-<32 hex digits>-<16 hex digits>-<2 hex digits>", param="traceparent")
         caller = Caller(
-            project=self._project, session_id=session_id, turn_id=turn_id, endpoint=ENDPOINT, fallback=fallback
-        )
+            project=self._project, session_id=session_id, turn_id=turn_id or (None if trace is None else trace.trace_id),
+            trace=trace, endpoint=ENDPOINT, fallback=fallback,
+        )  # fmt: skip
         return self._gateway, model, caller
 
 

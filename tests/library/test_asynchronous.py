@@ -18,6 +18,7 @@ from gw.library import asynchronous
 from gw.library.asynchronous import AsyncGateway, opened
 from gw.types.audio import AudioFormat
 from gw.types.entities import Actor
+from gw.types.ids import TraceContext
 from gw.types.stt import Final
 from gw.types.usage import RequestRecord
 from tests.fakes import stored
@@ -114,6 +115,18 @@ async def test_a_stack_and_its_models(settings):
         assert reply.record.turn_id == "t-1"
         with pytest.raises(RequestError, match="unknown stack 'gold'; available: demo"):
             g.stack("gold")
+
+
+async def test_a_span_of_the_program_is_recorded(settings):
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    async with opened(settings(), "default", []) as g:
+        async with g.llm("sim/echo", traceparent=f"00-{trace}-00f067aa0ba902b7-01").chat(HELLO) as reply:
+            async for _ in reply:
+                pass
+        assert reply.record.trace == TraceContext(trace_id=trace, span_id="00f067aa0ba902b7", sampled=True)
+        assert reply.record.turn_id == trace
+        with pytest.raises(RequestError, match="traceparent must be 00-"):
+            g.stack("demo", traceparent=trace)
 
 
 async def test_cancelling_records_it(settings):
