@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gw.config import alert_settings, fields, parse
+from gw.config import alert_settings, fields, parse, sign_in_settings
 from gw.config.fields import ByName, Choice, Integer, Named, Number, NumberOrOff, Required, Section
 from gw.config.node import Parser, Setting, SettingTable
 from gw.config.settings import SIGNALS
@@ -39,6 +39,7 @@ _LEAVES: Mapping[object, Json] = {
     fields.day: {"type": "string", "format": "date"},
     fields.colour: _or_reference({"type": "string", "pattern": "^#[0-9A-Fa-f]{6}$"}),
     fields.http_url: _or_reference({"type": "string", "pattern": "^https?://"}),
+    sign_in_settings.issuer: _or_reference({"type": "string", "pattern": "^https?://"}),
     fields.upstream_url: _or_reference({"type": "string", "pattern": "^(https?|tcp)://"}),
     fields.file_path: {"type": "string", "minLength": 1},
     alert_settings.signing_secret: _or_reference({"type": "string", "pattern": "^whsec_"}),
@@ -134,6 +135,10 @@ def _prices() -> Json:
     return {"anyOf": [_object(fields.PRICE), {"type": "array", "items": {"$ref": "#/definitions/price"}}]}
 
 
+def _role_rules() -> Json:
+    return {"type": "array", "items": {**_object(sign_in_settings.RULE), "required": ["claim", "value", "role"]}}
+
+
 def _auth_keys() -> Json:
     return {"type": "array", "items": {**_object(parse.AUTH_KEY), "required": ["key"]}}
 
@@ -142,6 +147,7 @@ _SPECIAL: Mapping[object, Callable[[], Json]] = {
     parse._providers: _providers,
     parse._models: _models,
     parse._auth_keys: _auth_keys,
+    sign_in_settings.role_rules: _role_rules,
     fields.prices: _prices,
     parse._route_models: _route_models,
     parse._routes: _routes,

@@ -81,6 +81,12 @@ class Draft:
         self._removed.append(name)
         self._add_entry(name, "delete", changes)
 
+    def remove_silently(self, name: Name) -> None:
+        """Remove an entity that has ended by itself, without an audit entry."""
+        del self.stored[name]
+        self._put.pop(name, None)
+        self._removed.append(name)
+
     def replace_silently(self, entity: Stored) -> None:
         """Store another form of the same entity, such as a key under a new secret, without an audit entry."""
         name = name_of(entity)

@@ -16,6 +16,7 @@ from gw.config.mcp_rules import TOKEN_HINT, open_to_all
 from gw.config.node import suggestion
 from gw.config.otlp_rules import header_problems
 from gw.config.settings import ANY_ORIGIN, AuthKey, Settings
+from gw.config.sign_in_settings import faults_of
 from gw.config.weak_secrets import HINT, weakness
 from gw.errors import Problem
 from gw.types.address import is_loopback
@@ -159,6 +160,11 @@ class CrossChecks:
     def _auth(self) -> None:
         if why := weakness(self._settings.auth.admin_token.reveal()):
             self._document.problem(("auth", "admin_token"), f"auth.admin_token {why}", HINT)
+        reported = {problem.where for problem in self._document.problems}  # an invalid value is not missing as well
+        for setting, what, hint in faults_of(self._settings.auth.oidc):
+            place: Path = ("auth", "oidc", setting)
+            if dotted(place) not in reported and not any(where.startswith(f"{dotted(place)}.") for where in reported):
+                self._document.problem(place, what, hint)
         positions: dict[str, int] = {}
         projects = sorted({DEFAULT_PROJECT, *self._settings.projects})
         for index, entry in enumerate(self._settings.auth.keys):

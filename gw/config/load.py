@@ -43,6 +43,8 @@ def secret_value(path: Sequence[str | int], text: str) -> bool:
         return True
     if path[:1] == ("alerts",):
         return path[-1] == "url"
+    if path[:2] == ("auth", "oidc"):
+        return path[2:3] == ("client_secret",)
     if path[:1] == ("projects",):
         return path[2:3] == ("providers",)
     return bool(path) and path[0] in {"providers", "auth"} and path[-1] not in _HARMLESS

@@ -15,7 +15,7 @@ def secrets_of(settings: Settings) -> list[Secret]:
     headers = [] if otlp is None else list(otlp.headers.values())
     fleet = [settings.fleet.valkey, settings.cost_tracking.database, *_password(settings)]
     alerts = [value for receiver in settings.alerts.receivers.values() for value in (receiver.url, receiver.secret)]
-    callers = [settings.auth.admin_token, settings.mcp_token, *(k.key for k in settings.auth.keys)]
+    callers = [settings.auth.admin_token, settings.auth.oidc.client_secret, settings.mcp_token, *(k.key for k in settings.auth.keys)]
     return [*callers, *fleet, *alerts, *headers, *provider_keys, *project_keys]
 
 

@@ -28,6 +28,7 @@ from gw.config.fields import (
     secret,
     text,
 )
+from gw.config.sign_in_settings import Oidc
 from gw.policy.hedge import Hedge
 from gw.types.address import is_loopback
 from gw.types.entities import DEFAULT_PROJECT, Count, Model, OnFullDisk, Project, Provider, Stack
@@ -193,10 +194,11 @@ class Auth:
     admin_token: Annotated[Secret, "for the control plane and the dashboard"] = Secret("")
     keys: Annotated[tuple[AuthKey, ...], "for the data plane; `gw keys add` makes more"] = ()
     allow_open: Annotated[bool, "true: listen beyond loopback without any credential"] = False
+    oidc: Oidc = attrs.field(factory=Oidc)
 
     @property
     def on(self) -> bool:
-        return bool(self.admin_token) or bool(self.keys)
+        return bool(self.admin_token) or bool(self.keys) or bool(self.oidc.issuer)
 
     def refuses(self, host: str) -> bool:
         """Return whether listening on `host` would open the gateway to others without credentials, against `allow_open`."""

@@ -9,6 +9,7 @@
     ├── AuthError                   no or wrong credential
     ├── ForbiddenError              a credential without this permission
     │   └── RegionNotAllowed        every model that could answer is in another region
+    ├── SignInRefused               what an OpenID provider says about somebody is not accepted
     ├── ReadOnlyError               entry comes from gw.yaml
     ├── ConflictError               the name is taken
     ├── UnknownNameError (ValueError)
@@ -82,6 +83,7 @@ from gw.errors.request_errors import (
     ReadOnlyError,
     RegionNotAllowed,
     RequestError,
+    SignInRefused,
     Stopping,
     TooLarge,
     TooManyAtOnce,
@@ -142,6 +144,7 @@ __all__ = [
     "ReadOnlyError",
     "RegionNotAllowed",
     "RequestError",
+    "SignInRefused",
     "StaleConnection",
     "Stopping",
     "StoreError",

@@ -48,6 +48,13 @@ class RegionNotAllowed(ForbiddenError, code="region_not_allowed"):
     """No model that could answer is at a provider of the regions that the project or the request allows."""
 
 
+class SignInRefused(DescribedError, status=403, code="sign_in_refused"):
+    """An answer of an OpenID provider, or whoever it is about, is not accepted. `reason`: one word for pages and logs."""
+
+    what: str
+    reason: str
+
+
 class ReadOnlyError(GwError, status=403, code="read_only"):
     entity: str
     id: str

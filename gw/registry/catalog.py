@@ -9,7 +9,7 @@ import msgspec
 
 from gw.errors import UnknownModelError, UnknownProjectError, UnknownProviderError
 from gw.types.entities import Model as Model
-from gw.types.entities import Project, StoredKey, StoredToken
+from gw.types.entities import Project, StoredKey, StoredLogin, StoredPerson, StoredToken
 from gw.types.entities import Provider as Provider
 from gw.types.entities import Stack as Stack
 from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, Modality, split_model_id
@@ -33,6 +33,8 @@ class Catalog:
     """Voice alias → provider id (or type) → that provider's voice."""
     keys: tuple[StoredKey, ...] = ()
     tokens: tuple[StoredToken, ...] = ()
+    people: tuple[StoredPerson, ...] = ()
+    logins: tuple[StoredLogin, ...] = ()
     unlisted_models: bool = True
     """Whether a bare name that is not listed goes to the vendor whose protocol is spoken (`routing.unlisted_models`)."""
     by_modality: Mapping[Modality, Mapping[str, Model]] = attrs.field(init=False, repr=False, eq=False)
@@ -88,12 +90,14 @@ class Catalog:
         }
 
     def of_projects(self, projects: frozenset[str]) -> Catalog:
-        """Return the catalog without the projects, keys and service tokens of others."""
+        """Return the catalog without the projects, keys and service tokens of others, and without people."""
         return attrs.evolve(
             self,
             projects={name: project for name, project in self.projects.items() if name in projects},
             keys=tuple(key for key in self.keys if key.project in projects),
             tokens=tuple(token for token in self.tokens if token.access.projects is not None and token.access.projects <= projects),
+            people=(),
+            logins=(),
         )
 
     def provider(self, provider_id: str) -> Provider:

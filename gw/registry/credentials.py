@@ -16,6 +16,7 @@ from __future__ import annotations
 import hmac
 import os
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
 from typing import Literal
@@ -24,10 +25,11 @@ import attrs
 import msgspec
 
 from gw.config.settings import Auth
+from gw.config.sign_in_settings import RoleRule
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.registry.catalog import Catalog
 from gw.telemetry.clock import Clock
-from gw.types.entities import StoredToken
+from gw.types.entities import StoredLogin, StoredToken
 from gw.types.ids import KeyLimits
 from gw.types.roles import EVERYTHING, Access
 
@@ -96,6 +98,8 @@ _SIGNATURE_BYTES = 32
 _FINGERPRINT_BYTES = 16
 _MAX_USED = 100_000
 """Ids of used tokens, some 150 bytes each; when full, no other is accepted until the first of them would have ended."""
+STORED_USES = 6
+"""Writes of a session's last use during the time after which an idle one ends. Another gateway may end it by so much too early."""
 _MAX_SESSION_BYTES = 32_000_000  # of the settings of realtime sessions
 
 
@@ -156,11 +160,13 @@ class Principal:
     """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project.
 
     `access`: rights in the control plane; None for a key, which has none. `name`: of a person or a token, for the audit log.
+    `login_id`: the session of the dashboard that this is, if it is a stored one.
     """
 
-    kind: Literal["anyone", "admin", "key", "token"]
+    kind: Literal["anyone", "admin", "key", "token", "person"]
     access: Access | None = None
     name: str = ""
+    login_id: str = ""
     project: str | None = None
     key_id: str | None = None
     limits: KeyLimits | None = None
@@ -182,6 +188,28 @@ def _token_principal(token: StoredToken) -> Principal:
     return Principal(kind="token", access=token.access, name=name, expires_at=token.expires_at)
 
 
+def access_by_claims(rules: Iterable[RoleRule], claims: Mapping[str, Collection[str]]) -> Access | None:
+    """Return the rights of the first rule that claims match; None where none does."""
+    for rule in rules:
+        if rule.value in claims.get(rule.claim, ()):
+            return Access(role=rule.role, projects=frozenset(rule.projects) or None, capture=rule.capture)
+    return None
+
+
+def _login_principals(auth: Auth, catalog: Catalog) -> Iterator[tuple[StoredLogin, Principal]]:
+    """Yield the sessions that are good as far as the configuration goes, with their holders."""
+    tokens = {token.id: token for token in catalog.tokens}
+    blocked = {(person.issuer, person.subject) for person in catalog.people if person.blocked}
+    for login in catalog.logins:
+        access, expires_at = None, login.expires_at
+        if (token := tokens.get(login.token_id)) is not None:
+            access, expires_at = token.access, min(expires_at, token.expires_at or expires_at)
+        elif login.subject and login.issuer == auth.oidc.issuer and (login.issuer, login.subject) not in blocked:
+            access = access_by_claims(auth.oidc.roles, login.claims)
+        if access is not None:
+            yield login, Principal(kind="person", access=access, name=login.name, expires_at=expires_at, login_id=login.id)
+
+
 class _KeyRing:
     """The keys and service tokens of one `Auth` and one catalog, by digest."""
 
@@ -189,6 +217,7 @@ class _KeyRing:
         self.auth = auth
         self.catalog = catalog
         self._tokens = tokens
+        self.logins = {bytes.fromhex(login.digest): (login, holder) for login, holder in _login_principals(auth, catalog)}
         self._principals = {bytes.fromhex(token.digest): _token_principal(token) for token in catalog.tokens}
         for key in catalog.keys:
             principal = Principal(kind="key", project=key.project, key_id=key.id, limits=key.limits, expires_at=key.expires_at)
@@ -226,6 +255,8 @@ class Credentials:
         self._clock = clock
         self._tokens = ShortLivedTokens()
         self._sessions = ExpiringValues(_MAX_SESSION_BYTES)
+        self._seen_at: dict[str, float] = {}  # session of the dashboard → its last use here
+        self._stored_at: dict[str, float] = {}  # the same, when that was last written to the database
         self._ring: _KeyRing | None = None  # the keys last in force; a reload or a change replaces them
 
     def principal(self, auth: Auth, catalog: Catalog, presented: bytes | None) -> Principal:
@@ -237,10 +268,7 @@ class Credentials:
             return _ANYONE
         if not presented:
             raise AuthError()
-        ring = self._ring
-        if ring is None or ring.auth is not auth or ring.catalog is not catalog:
-            ring = self._ring = _KeyRing(auth, catalog, self._tokens)
-        principal = ring.principal(presented)
+        principal = self._current(auth, catalog).principal(presented)
         problem = "this credential is not known" if principal is None else self._problem(principal)
         if principal is not None and not problem:
             is_open = principal.kind == "key" and not auth.on
@@ -248,6 +276,36 @@ class Credentials:
         if auth.on or (principal is not None and principal.kind == "token"):
             raise AuthError(what=problem)
         return _ANYONE
+
+    def session(self, auth: Auth, catalog: Catalog, cookie: bytes) -> Principal | None:
+        """Return the holder of a stored session of the dashboard; None when there is none, or it has ended. It counts as a use."""
+        login, principal = self._current(auth, catalog).logins.get(sha256(cookie).digest(), (None, None))
+        now = self._clock.now()
+        if login is None or principal is None or principal.expires_at is None or principal.expires_at <= now:
+            return None
+        if now >= max(login.seen_at, self._seen_at.get(login.id, 0.0)) + auth.oidc.idle_minutes * 60:
+            return None
+        self._seen_at[login.id] = now
+        return principal
+
+    def should_store_use(self, auth: Auth, catalog: Catalog, login_id: str) -> bool:
+        """Return whether the last use of a session that the database has is long ago; once, until the database has another one."""
+        now, stored_at = self._clock.now(), next((each.seen_at for each in catalog.logins if each.id == login_id), None)
+        often_s = auth.oidc.idle_minutes * 60 / STORED_USES
+        if stored_at is None or now < max(stored_at, self._stored_at.get(login_id, 0.0)) + often_s:
+            return False
+        self._stored_at[login_id] = now
+        return True
+
+    def _current(self, auth: Auth, catalog: Catalog) -> _KeyRing:
+        ring = self._ring
+        if ring is None or ring.auth is not auth or ring.catalog is not catalog:
+            ring = self._ring = _KeyRing(auth, catalog, self._tokens)
+            known = {login.id for login, _ in ring.logins.values()}
+            for times in (self._seen_at, self._stored_at):
+                for login_id in times.keys() - known:
+                    del times[login_id]
+        return ring
 
     def _problem(self, principal: Principal) -> str:
         """Return why a known credential is no longer valid; empty while it is."""

@@ -24,6 +24,8 @@ from gw.types.entities import (
     Stored,
     StoredChain,
     StoredKey,
+    StoredLogin,
+    StoredPerson,
     StoredProvider,
     StoredToken,
     name_of,
@@ -35,7 +37,7 @@ from gw.types.secret import Secret
 Decrypt = Callable[[StoredProvider], Secret]
 """Return the API key of a stored provider. Raises KeyDecryptError."""
 _DIGEST = re.compile("[0-9a-f]{64}")
-_ORDER = (StoredProvider, Model, Project, StoredKey, StoredToken, StoredChain)
+_ORDER = (StoredProvider, Model, Project, StoredKey, StoredToken, StoredPerson, StoredLogin, StoredChain)
 """Entities are added in this order, so that each finds what it refers to."""
 
 
@@ -79,6 +81,8 @@ class _Merging:
         self._chains = dict(settings.fallbacks)
         self._keys: list[StoredKey] = []
         self._tokens: list[StoredToken] = []
+        self._people: list[StoredPerson] = []
+        self._logins: list[StoredLogin] = []
 
     def fault(self, entity: Stored) -> str:
         """Return why an entity must be ignored; "" = it need not."""
@@ -90,7 +94,7 @@ class _Merging:
                 return _conflict(name_of(entity)[1] in settings.models) or self._model_fault(entity)
             case Project(id=project_id):
                 return _conflict(project_id in settings.projects)
-            case StoredKey(digest=digest) | StoredToken(digest=digest) if not _DIGEST.fullmatch(digest):
+            case StoredKey(digest=digest) | StoredToken(digest=digest) | StoredLogin(digest=digest) if not _DIGEST.fullmatch(digest):
                 return "its digest is not a SHA-256 digest"
             case StoredKey(project=project) if project not in self._projects:
                 return f"its project {project!r} no longer exists"
@@ -117,6 +121,10 @@ class _Merging:
                 self._keys.append(entity)
             case StoredToken():
                 self._tokens.append(entity)
+            case StoredPerson():
+                self._people.append(entity)
+            case StoredLogin():
+                self._logins.append(entity)
             case StoredChain(modality=modality, models=models):
                 self._chains[modality] = models
 
@@ -132,6 +140,8 @@ class _Merging:
             voices=dict(self._settings.voices),
             keys=tuple(self._keys),
             tokens=tuple(self._tokens),
+            people=tuple(self._people),
+            logins=tuple(self._logins),
             unlisted_models=self._settings.routing.unlisted_models == "vendor",
         )
 

@@ -137,7 +137,7 @@ class Price:
     valid_from: int = 0
 
 
-EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture", "token", "alerts"]
+EntityType = Literal["provider", "model", "project", "key", "fallbacks", "capture", "token", "login", "person", "alerts"]
 Action = Literal["create", "update", "delete", "read", "test"]
 ActorSource = Literal["api", "mcp", "cli"]
 
@@ -269,6 +269,40 @@ class StoredToken(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     """Unix seconds."""
 
 
+class StoredPerson(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="person"):
+    """Somebody who has signed in with an OpenID provider. `claims`: those that decided their role the last time."""
+
+    id: str
+    issuer: str
+    subject: str
+    name: str
+    created_at: float
+    signed_in_at: float
+    claims: Mapping[str, tuple[str, ...]] = {}
+    blocked: bool = False
+
+
+class StoredLogin(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="login"):
+    """A session of the dashboard, of a person or of a service token. `digest`: SHA-256 of its cookie, in hex.
+
+    `provider_session` is its id at the provider (`sid`); `address` and `agent` are the browser's. Times in Unix seconds.
+    """
+
+    id: str
+    digest: str
+    name: str
+    created_at: float
+    seen_at: float
+    expires_at: float
+    issuer: str = ""
+    subject: str = ""
+    provider_session: str = ""
+    claims: Mapping[str, tuple[str, ...]] = {}
+    token_id: str = ""
+    address: str = ""
+    agent: str = ""
+
+
 class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="fallbacks"):
     """A fallback chain set through the API, which overrides that of gw.yaml."""
 
@@ -276,7 +310,7 @@ class StoredChain(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", t
     models: tuple[str, ...] = ()
 
 
-Stored: TypeAlias = StoredProvider | Model | Project | StoredKey | StoredToken | StoredChain
+Stored: TypeAlias = StoredProvider | Model | Project | StoredKey | StoredToken | StoredPerson | StoredLogin | StoredChain
 Name: TypeAlias = tuple[EntityType, str]
 """Primary key of an entity in the database: its type and an id that is unique within the type."""
 
@@ -293,6 +327,10 @@ def name_of(entity: Stored) -> Name:
             return "key", entity.id
         case StoredToken():
             return "token", entity.id
+        case StoredPerson():
+            return "person", entity.id
+        case StoredLogin():
+            return "login", entity.id
         case StoredChain():
             return "fallbacks", entity.modality
 

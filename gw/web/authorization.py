@@ -10,39 +10,33 @@ checked on everything but GET, HEAD and OPTIONS, and on WebSocket upgrades, whic
 The dashboard's session cookie is enough for the control plane. On the data plane, whose bodies need no preflight (a form
 with a file), it counts only with the header `X-GW-Dashboard`: a page of another site cannot send that, because its
 preflight is never granted, not even to `serve.cors_origins`.
-
-Sessions are not stored. A new admin token ends all of them; the token itself cannot be read from the cookie. Sessions that
-were logged out are remembered by this process until they would have expired: after a restart, a cookie that was copied
-before the logout is valid again. To end every session, change the token.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
-import secrets
-from collections.abc import Awaitable, Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Awaitable, Iterable
+from contextlib import suppress
+from functools import lru_cache, partial
 from ipaddress import ip_address
 
 import attrs
 import trio
 
+from gw.admin.logins import touch
 from gw.config.settings import ANY_ORIGIN, Serve, Settings
 from gw.dialects.auth import credential, principal, request_id
 from gw.dialects.request_io import header
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.gateway import Gateway
 from gw.policy.bucket import Bucket
-from gw.registry.credentials import ADMIN, ExpiringSet, Principal
+from gw.registry.credentials import ADMIN, Principal
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
-from gw.types.secret import Secret
 from gw.web.reply import Reply, gateway_error
 from gw.web.rights import ROLE_OF, Need
+from gw.web.session_cookies import cookies, session_expiry, values_of
 
-COOKIE = "gw_session"
-LASTS_S = 7 * 86_400
 FAILURES_A_MINUTE = 10
 HELD_S = 1.0  # before a wrong token gets its 429
 MAX_HELD = 100  # answers that wait so; beyond it the next ones are given at once
@@ -83,13 +77,21 @@ def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
 
 
 def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
-    token = gateway.settings.auth.admin_token
-    ends = session_expiry(cookies(scope), token, now, gateway.ended_sessions) if token else None
-    return attrs.evolve(ADMIN, expires_at=ends) if ends is not None else None
+    auth, catalog = gateway.settings.auth, gateway.current.catalog
+    ends = session_expiry(cookies(scope), auth.admin_token, now, gateway.ended_sessions) if auth.admin_token else None
+    if ends is not None:
+        return attrs.evolve(ADMIN, expires_at=ends)
+    if not catalog.logins:
+        return None
+    holders = (gateway.credentials.session(auth, catalog, value) for value in values_of(cookies(scope)))
+    return next((holder for holder in holders if holder is not None), None)
 
 
-def cookies(scope: Scope) -> Iterable[bytes]:
-    return (value for name, value in scope["headers"] if name == b"cookie")
+def keep_login(gateway: Gateway, holder: Principal) -> None:
+    """Write from time to time that a stored session is in use; the request does not wait for it."""
+    if gateway.credentials.should_store_use(gateway.settings.auth, gateway.current.catalog, holder.login_id):
+        with suppress(Overloaded):
+            gateway.background.start(partial(touch, gateway.registrar, holder.login_id, holder.name))
 
 
 def _from_this_machine(serve: Serve, scope: Scope) -> bool:
@@ -282,59 +284,3 @@ class LoginFailures:
         if address not in self._buckets and len(self._buckets) >= MAX_ADDRESSES:
             del self._buckets[next(iter(self._buckets))]
         self._buckets.setdefault(address, Bucket(FAILURES_A_MINUTE, now)).take(now)
-
-
-# ---- the dashboard's session: a cookie with its expiry time, signed with the admin token
-
-
-
-
-def issue_session(admin_token: Secret, now: float) -> str:
-    """Return the value of a new cookie."""
-    payload = f"{int(now) + LASTS_S}.{secrets.token_hex(8)}"
-    return f"{payload}.{_signature(admin_token, payload.encode()).decode()}"
-
-
-def expiry_of(value: str) -> float:
-    """Return when the session of a valid cookie expires, in Unix seconds."""
-    return float(value.partition(".")[0])
-
-
-def session_expiry(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> float | None:
-    """Return when the session in the request's `Cookie` headers expires; None without a valid session."""
-    sessions = _valid(cookie_headers, admin_token, now)
-    return next((expiry_of(value.decode("ascii")) for value in sessions if value not in ended), None)
-
-
-def end_sessions(cookie_headers: Iterable[bytes], admin_token: Secret, now: float, ended: ExpiringSet) -> None:
-    """Log out: add the sessions to `ended`, dropping its oldest ones when it is full."""
-    for value in _valid(cookie_headers, admin_token, now):
-        while not ended.add(value, expiry_of(value.decode("ascii")), now):
-            ended.drop_oldest()
-
-
-def _valid(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> Iterator[bytes]:
-    for cookies in cookie_headers:
-        for pair in cookies.split(b";"):
-            name, _, value = pair.strip().partition(b"=")
-            if name == COOKIE.encode() and _is_valid(value, admin_token, now):
-                yield value
-
-
-def _is_valid(value: bytes, admin_token: Secret, now: float) -> bool:
-    payload, _, signature = value.rpartition(b".")
-    expires_at = payload.partition(b".")[0]
-    if not admin_token or not expires_at.isdigit() or len(expires_at) > 12:
-        return False
-    return hmac.compare_digest(_signature(admin_token, payload), signature) and now < int(expires_at)
-
-
-def _signature(admin_token: Secret, payload: bytes) -> bytes:
-    message = b"gw dashboard session until " + payload
-    return hmac.new(admin_token.reveal().encode(), message, "sha256").hexdigest().encode()
-
-
-def set_session_cookie(value: str, *, secure: bool) -> str:
-    """Return the `Set-Cookie` header; an empty `value` removes the cookie."""
-    age = LASTS_S if value else 0
-    return f"{COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")

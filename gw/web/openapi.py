@@ -13,10 +13,10 @@ import msgspec
 from gw import __version__
 from gw.admin.schemas import Schema
 from gw.types.ids import MODALITIES
-from gw.web.authorization import COOKIE
 from gw.web.rights import Right
 from gw.web.route import PATH_PARAMETERS, QueryField, Raw, Route, RouteTable, Shape
 from gw.web.routes import TABLE
+from gw.web.session_cookies import COOKIE
 
 Json = dict[str, Any]
 

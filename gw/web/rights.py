@@ -46,6 +46,7 @@ _PUBLIC, _CALL = Need("public"), Need("call")
 NEEDS: Mapping[str, Need] = {
     # state
     **dict.fromkeys(("front", "health", "ready", "openapi", "login", "logout", "session"), _PUBLIC),
+    **dict.fromkeys(("oidc_start", "oidc_callback", "oidc_logout"), _PUBLIC),
     "metrics": Need("metrics", "all"),
     "status": _LIST,
     "fleet": _VIEW_ALL,
@@ -92,6 +93,8 @@ NEEDS: Mapping[str, Need] = {
     "create_token": Need("admin", "listed"),
     "get_token": Need("admin", "listed"),
     "revoke_token": Need("admin", "listed"),
+    # people and their sessions of the dashboard
+    **dict.fromkeys(("list_people", "update_person", "list_logins", "end_login"), _ADMIN_ALL),
     # requests of apps
     **dict.fromkeys(("chat_completions", "create_response", "response", "delete_response", "response_input"), _CALL),
     **dict.fromkeys(("embeddings", "moderations", "speech", "transcriptions", "translations"), _CALL),

@@ -25,6 +25,7 @@ from gw.web.authorization import LoginFailures
 from gw.web.drain import Drain
 from gw.web.live_feed import Feed
 from gw.web.rights import NEEDS, STRICTEST, Need, Right
+from gw.web.sign_ins import SignIns
 from gw.web.static_files import Frontend
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -51,6 +52,7 @@ class ControlPlane:
     serves: Serves
     feed: Feed
     login_failures: LoginFailures = attrs.field(factory=LoginFailures)
+    sign_ins: SignIns = attrs.field(factory=SignIns)
 
 
 class Request(msgspec.Struct):
@@ -213,6 +215,8 @@ PATH_PARAMETERS = {
     "record_id": "The request's id: the `X-Request-Id` of its answer.",
     "key_id": "The key's id.",
     "token_id": "The service token's id.",
+    "login_id": "The id of a session of the dashboard.",
+    "person_id": "The person's id.",
     "response_id": "The response's id.",
     "session_id": "The session's id: the one the app sent, else the one the gateway assigned.",
     "turn_id": "The turn's id: the one the app sent, else the one the gateway assigned.",

@@ -24,15 +24,17 @@ from gw.dialects.request_io import cancels, header, raw_path, until_disconnect
 from gw.errors import GwError, RequestError, TooLarge
 from gw.types.asgi import Receive, Scope, Send
 from gw.web import static_files
-from gw.web.authorization import authorize
+from gw.web.authorization import authorize, keep_login
 from gw.web.confinement import confine
 from gw.web.reply import Headers, Reply, gateway_error, json_reply, method_not_allowed, not_found, unexpected_error
-from gw.web.route import LOOKUP_LAG_S, ControlPlane, Request, Route, RouteTable
+from gw.web.route import LOOKUP_LAG_S, ControlPlane, Raw, Request, Route, RouteTable
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC_BODY_BYTES: Final = 65_536  # of a login
 ADMIN_BODY_BYTES: Final = 1_000_000
 """The largest body of a change. Parsing nine megabytes of small values holds the interpreter for seconds, in a thread as well."""
+FORM: Final = "application/x-www-form-urlencoded"
+_FORM_FIELDS: Final = 100
 EMPTY_BODY_BYTES: Final = 1_000
 """The largest body that is parsed where it must be empty, to name the member that would be ignored."""
 ReadBody = Callable[[], Awaitable[bytes]]
@@ -94,6 +96,8 @@ class Router:
         """Check the right first, then the query: without the right nothing about the query is revealed. Raises GwError."""
         gateway = self.plane.gateway
         principal = authorize(gateway, route.need, scope, gateway.clock.now())
+        if principal is not None and principal.login_id:
+            keep_login(gateway, principal)
         query: bytes = scope.get("query_string", b"")
         fields = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True) if query else []
         route.check_query(fields)
@@ -136,6 +140,9 @@ async def _receive_body(request: Request, read_body: ReadBody) -> None:
     if request.route.body is not None:
         body = await read_body()
         _check_size(request.route, len(body))
+        if isinstance(request.route.body, Raw) and request.route.body.content_type == FORM:
+            request.body = parse_form(request, body)
+            return
         request.body = await request.gateway.relay.in_flight.large.decode(partial(parse_body, request), body)
     elif request.route.method == "POST":
         refuse_body(request, await read_body())
@@ -173,6 +180,19 @@ def parse_body(request: Request, body: bytes) -> dict[str, object]:
     if not isinstance(decoded, dict):
         raise RequestError(what="the body must be a JSON object")
     return decoded
+
+
+def parse_form(request: Request, body: bytes) -> dict[str, object]:
+    """Decode a form. Raises RequestError."""
+    if request.header(b"content-type").partition(";")[0].strip().lower() != FORM:
+        raise RequestError(what=f"the content-type must be {FORM}", param="content-type")
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FORM_FIELDS)
+        return _without_duplicates([(name, value) for name, value in pairs])
+    except _DuplicateError as error:
+        raise RequestError(what=str(error), param=error.name) from None
+    except ValueError:
+        raise RequestError(what="the body is not a form") from None
 
 
 def refuse_body(request: Request, body: bytes) -> None:

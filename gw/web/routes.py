@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gw.web import login
+from gw.web import login, oidc_login
 from gw.web.route import RouteTable
 from gw.web.routes_alerts import ALERTS
 from gw.web.routes_capture import CAPTURE
@@ -14,6 +14,6 @@ from gw.web.routes_sessions import SESSIONS, TURNS
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
-    *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *CHARTS, *CAPTURE, *ALERTS, RECONCILE,
-    *DATA_PLANE,
+    *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *oidc_login.ROUTES, *CHARTS, *CAPTURE,
+    *ALERTS, RECONCILE, *DATA_PLANE,
 ))  # fmt: skip

@@ -1,11 +1,11 @@
-"""Routes of those who use the control plane: service tokens with a role."""
+"""Routes of those who use the control plane: service tokens, people, and their sessions of the dashboard."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable
 from functools import partial
 
-from gw.admin import tokens
+from gw.admin import logins, tokens
 from gw.admin.registrar import Deleted
 from gw.types.roles import Access
 from gw.web.route import QueryField, Request, Route
@@ -28,7 +28,12 @@ def revoke_token(request: Request) -> Awaitable[tokens.TokenPreview | Deleted]:
     return tokens.revoke(request.registrar, request.catalog, request.name, confirm=request.flag("confirm"), by=request.actor)
 
 
+def own_login(request: Request) -> str:
+    return "" if request.principal is None else request.principal.login_id
+
+
 _tokens = partial(Route, tag="People")
+_people = _tokens
 
 PEOPLE = (
     _tokens(
@@ -47,5 +52,24 @@ PEOPLE = (
     _tokens(
         "DELETE", "/v1/tokens/{token_id}", "revoke_token", "Revoke a service token, from the next request on.", revoke_token,
         query=(_CONFIRM,), answers=(tokens.TokenPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _people(
+        "GET", "/v1/people", "list_people", "Everybody who has signed in with the OpenID provider, with their role.",
+        lambda r: logins.people(r.catalog, r.gateway.settings.auth.oidc), answers=(logins.People,),
+    ),
+    _people(
+        "PATCH", "/v1/people/{person_id}", "update_person", "Block a person, which ends their sessions, or unblock them.",
+        lambda r: logins.update_person(r.registrar, r.name, r.body, r.actor), body=logins.UpdatePerson, answers=(logins.PersonUpdated,),
+        errors=(404, 422, 503),
+    ),
+    _people(
+        "GET", "/v1/logins", "list_logins", "Sessions of the dashboard, of people and service tokens, the newest first.",
+        lambda r: logins.listing(r.catalog, own_login(r)), answers=(logins.Logins,),
+        notes="Sessions made with the admin token are not stored: another admin token ends them.",
+    ),
+    _people(
+        "DELETE", "/v1/logins/{login_id}", "end_login", "End a session of the dashboard, from the next request on.",
+        lambda r: logins.end(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor), query=(_CONFIRM,),
+        answers=(logins.LoginPreview, Deleted), errors=(404, 422, 503),
     ),
 )  # fmt: skip

@@ -26,7 +26,7 @@ ALPHA, BRAVO = "alpha", "bravo"
 TEXT = YAML + f"auth: {{admin_token: {ADMIN}}}\n"
 ROUTES = tuple((route, path) for route in TABLE.routes for path in route.paths)
 
-PUBLIC = {"front", "health", "ready", "openapi", "login", "logout", "session"}
+PUBLIC = {"front", "health", "ready", "openapi", "login", "logout", "session", "oidc_start", "oidc_callback", "oidc_logout"}
 ANY_CREDENTIAL = {"list_models", "get_model"}
 CALLS = {
     "chat_completions", "create_response", "response", "delete_response", "response_input", "embeddings", "moderations", "speech",
@@ -34,11 +34,11 @@ CALLS = {
 }  # fmt: skip
 OPERATOR = {
     "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks", "update_project", "create_key",
-    "update_key", "revoke_key", "test_provider", "forget_capture",
+    "update_key", "revoke_key", "test_provider", "forget_capture", "test_alerts", "mute_alert", "unmute_alert",
 }  # fmt: skip
 ADMINISTRATOR = {
     "create_project", "delete_project", "create_provider", "update_provider", "delete_provider", "list_tokens", "create_token",
-    "get_token", "revoke_token",
+    "get_token", "revoke_token", "list_people", "update_person", "list_logins", "end_login",
 }  # fmt: skip
 """Every other route needs a viewer."""
 CAPTURE = {"read_capture", "capture_audio", "search_capture", "forget_capture"}
@@ -46,6 +46,7 @@ EVERYWHERE = {
     "metrics", "fleet", "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks",
     "create_project", "delete_project", "list_providers", "get_provider", "page_providers", "reliability", "create_provider",
     "update_provider", "delete_provider", "test_provider", "audit_log", "reconcile", "page_settings", "capture_stats",
+    "list_people", "update_person", "list_logins", "end_login", "alerts", "test_alerts", "mute_alert", "unmute_alert",
 }  # fmt: skip
 """A role for some projects is not enough."""
 OF_A_PROJECT = {

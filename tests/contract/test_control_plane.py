@@ -72,7 +72,8 @@ READS = {
     "first_audio": "/v1/first-audio",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
-    "list_keys": "/v1/keys", "list_tokens": "/v1/tokens", "alerts": "/v1/alerts",
+    "list_keys": "/v1/keys", "list_tokens": "/v1/tokens", "list_people": "/v1/people", "list_logins": "/v1/logins",
+    "alerts": "/v1/alerts",
     "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",
@@ -84,7 +85,7 @@ READS = {
 }  # fmt: skip
 CAPTURED = {"read_capture", "capture_audio"}
 """Reads of what was captured; `tests/contract/test_capture.py` tests them."""
-NO_JSON = {"metrics", "openapi", "live", "logs_csv"}
+NO_JSON = {"metrics", "openapi", "live", "logs_csv", "oidc_start", "oidc_callback"}
 SHARED = {"fleet"}
 """Read of a fleet; `tests/clients/test_valkey_fleet.py` tests it."""
 STORED = {"response", "response_input"}

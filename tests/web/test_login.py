@@ -9,12 +9,12 @@ import trio.testing
 from gw.web.authorization import (
     FAILURES_A_MINUTE,
     HELD_S,
-    LASTS_S,
     MAX_ADDRESSES,
     MAX_HELD,
     LoginFailures,
     TooManyLogins,
 )
+from gw.web.session_cookies import LASTS_S
 from tests.fakes.temporary_gateway import ADMIN, SHOP, call
 
 JSON = {"content-type": "application/json"}
@@ -36,7 +36,7 @@ async def test_login_gives_a_session_and_logout_takes_it(guarded, app_of):
     for target in ("/api/overview", "/v1/costs", "/v1/models"):
         assert (await call(app, target, {"cookie": cookie})).status == 200
     answer = await call(app, "/api/logout", {"cookie": cookie}, method="POST")
-    assert (answer.status, answer.json) == (200, {"status": "logged_out"})
+    assert (answer.status, answer.json) == (200, {"status": "logged_out", "redirect": None})
     assert answer.headers["set-cookie"].startswith("gw_session=; ")
     assert (await call(app, "/api/overview", {"cookie": cookie})).status == 401
 
@@ -154,8 +154,13 @@ async def test_who_one_is(guarded, app_of, headers, who, project):
         "auth_on": True,
         "authenticated": who is not None,
         "principal": who,
+        "name": {"key": "till"}.get(who, who or ""),
+        "role": "admin" if who == "admin" else None,
+        "projects": None,
+        "capture": who == "admin",
         "project": project,
         "expires_at": None,
+        "sign_in": False,
     }
 
 

@@ -13,6 +13,11 @@ class Session {
     this.missing = false;
   }
 
+  /** The user goes to sign in elsewhere, and comes back with a session. */
+  expected(): void {
+    localStorage.setItem(KEY, "1");
+  }
+
   ended(): void {
     localStorage.removeItem(KEY);
     this.known = false;

@@ -19,7 +19,7 @@ export interface Shapes {
   };
   AuditEntry: {
     timestamp: number;
-    entity_type: "alerts" | "capture" | "fallbacks" | "key" | "model" | "project" | "provider" | "token";
+    entity_type: "alerts" | "capture" | "fallbacks" | "key" | "login" | "model" | "person" | "project" | "provider" | "token";
     entity_id: string;
     action: "create" | "delete" | "read" | "test" | "update";
     changes: { [key: string]: unknown };
@@ -452,6 +452,10 @@ export interface Shapes {
     status: "logged_in" | "open";
     expires_at: number | null;
   };
+  LogoutAnswer: {
+    status: "logged_out";
+    redirect: string | null;
+  };
   MadeKey: {
     key_id: string;
     name: string;
@@ -814,9 +818,14 @@ export interface Shapes {
   SessionState: {
     auth_on: boolean;
     authenticated: boolean;
-    principal: "admin" | "anyone" | "key" | "token" | null;
+    principal: "admin" | "anyone" | "key" | "person" | "token" | null;
+    name: string;
+    role: "admin" | "operator" | "viewer" | null;
+    projects: string[] | null;
+    capture: boolean;
     project: string | null;
     expires_at: number | null;
+    sign_in: boolean;
   };
   SessionSummary: {
     session_id: string;

@@ -6,7 +6,7 @@ import pytest
 
 from gw.registry.credentials import ExpiringSet
 from gw.types.secret import Secret
-from gw.web.authorization import LASTS_S, end_sessions, expiry_of, issue_session, session_expiry, set_session_cookie
+from gw.web.session_cookies import LASTS_S, end_sessions, expiry_of, issue_session, session_expiry, set_session_cookie
 
 TOKEN = Secret("admin-token-8351026789")
 NOW = 1_800_000_000.7

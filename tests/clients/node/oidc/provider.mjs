@@ -1,0 +1,41 @@
+// An OpenID provider on a free loopback port, with one client and two people. GW_URL: the gateway that signs people in with it.
+import { createServer } from "node:http";
+import Provider from "oidc-provider";
+
+const gateway = process.env.GW_URL;
+const groups = { ana: ["staff"], bob: ["visitors"] };
+
+const server = createServer((request, response) => handle(request, response));
+let handle = (_request, response) => response.writeHead(503).end();
+server.listen(0, "127.0.0.1", () => {
+  const issuer = `http://127.0.0.1:${server.address().port}`;
+  const provider = new Provider(issuer, {
+    clients: [
+      {
+        client_id: "gw",
+        client_secret: process.env.CLIENT_SECRET,
+        redirect_uris: [`${gateway}/api/oidc/callback`],
+        post_logout_redirect_uris: [`${gateway}/`],
+        backchannel_logout_uri: `${gateway}/api/oidc/backchannel-logout`,
+        backchannel_logout_session_required: true,
+        response_types: ["code"],
+        grant_types: ["authorization_code"],
+      },
+    ],
+    claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name", "groups"] },
+    features: { devInteractions: { enabled: true }, backchannelLogout: { enabled: true }, rpInitiatedLogout: { enabled: true } },
+    findAccount: (_context, id) => ({
+      accountId: id,
+      claims: () => ({ sub: id, name: id, email: `${id}@shop.example`, email_verified: true, groups: groups[id] ?? [] }),
+    }),
+    // its own dispatcher refuses loopback addresses, where the gateway of a test is
+    fetch: (url, { dispatcher: _, ...options }) => globalThis.fetch(url, options),
+    pkce: { required: () => true },
+    cookies: { keys: ["a test's key"] },
+    ttl: { Session: 3600, Grant: 3600, Interaction: 600, AccessToken: 600, IdToken: 600, AuthorizationCode: 60 },
+  });
+  provider.on("server_error", (_context, error) => console.error("server_error", error));
+  provider.on("backchannel.error", (_context, error) => console.error("backchannel.error", error));
+  handle = provider.callback();
+  console.log(issuer);
+});
