@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _PAUSES_S: Final = (0.5, 0.5, 1.0, 1.0, 2.0)  # between looks; the last one is repeated
 _PATIENCE_S: Final = 3_600.0
-_SUCCESS: Final = (200, 201, 202)
+_SUCCESS: Final = (200, 201, 202, 204)
 
 
 async def fetch(

@@ -28,7 +28,16 @@ from gw.errors import ClientProtocolError, ProviderError
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.speech_settings import DETECT
-from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, UtteranceEnd
+from gw.types.stt import (
+    Final,
+    Interim,
+    ListenEnd,
+    ListenEvent,
+    ListenPace,
+    ListenRequest,
+    TranscribeRequest,
+    UtteranceEnd,
+)
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
@@ -60,7 +69,7 @@ ERRORS = ErrorDialect(
 or the configuration, which the gateway makes: another candidate may do better."""
 
 
-class _Token(msgspec.Struct, gc=False):
+class SonioxToken(msgspec.Struct, gc=False):
     text: str = ""
     start_ms: float | None = None
     end_ms: float | None = None
@@ -72,7 +81,7 @@ class _Token(msgspec.Struct, gc=False):
 
 
 class _Answer(msgspec.Struct, gc=False):
-    tokens: list[_Token] | None = None
+    tokens: list[SonioxToken] | None = None
     final_audio_proc_ms: float | None = None
     finished: bool = False
     error_code: int | None = None
@@ -99,6 +108,12 @@ def configuration(request: ListenRequest, model: str) -> str:
     }  # fmt: skip
     if request.endpointing_ms is not None:
         members["max_endpoint_delay_ms"] = _delay_ms(request)
+    return json_frame(members | settings_of(request))
+
+
+def settings_of(request: ListenRequest | TranscribeRequest) -> dict[str, Any]:
+    """Return the settings that live sessions and recordings have in common."""
+    members: dict[str, Any] = {}
     if request.language == DETECT:
         members["enable_language_identification"] = True
     elif language := bare_language(request.language):
@@ -112,7 +127,7 @@ def configuration(request: ListenRequest, model: str) -> str:
         members["context"] = context
     if request.diarize:
         members["enable_speaker_diarization"] = True
-    return json_frame(members)
+    return members
 
 
 def _delay_ms(request: ListenRequest) -> int:
@@ -138,7 +153,7 @@ class SonioxListenClient:
         self._provider = provider
         self._secrets = tuple(secrets)
         self._interims = request.interim_results
-        self._final: list[_Token] = []
+        self._final: list[SonioxToken] = []
         self._final_s = 0.0
 
     def audio(self, data: bytes) -> bytes:
@@ -161,7 +176,7 @@ class SonioxListenClient:
             raise self._error(answer)
         self._final_s = max(self._final_s, _seconds(answer.final_audio_proc_ms))
         events: list[ListenEvent] = []
-        guessed: list[_Token] = []
+        guessed: list[SonioxToken] = []
         for token in answer.tokens or ():
             if token.translation_status == "translation":
                 continue
@@ -184,7 +199,7 @@ class SonioxListenClient:
         self._final = []
         return [*finals, UtteranceEnd(at_s=finals[0].end_s if finals else self._final_s)]
 
-    def _transcript(self, kind: type[Result], tokens: Sequence[_Token]) -> list[Result]:
+    def _transcript(self, kind: type[Result], tokens: Sequence[SonioxToken]) -> list[Result]:
         words = words_of(tokens)
         text = "".join(token.text for token in tokens).strip()
         if not text:
@@ -202,9 +217,9 @@ def _seconds(milliseconds: float | None) -> float:
     return 0.0 if milliseconds is None else seconds(milliseconds / 1000) or 0.0
 
 
-def words_of(tokens: Iterable[_Token]) -> tuple[stt.Word, ...]:
+def words_of(tokens: Iterable[SonioxToken]) -> tuple[stt.Word, ...]:
     """Join the tokens to words: one that begins with a space begins a word, and so does the first, and another speaker's."""
-    words: list[list[_Token]] = []
+    words: list[list[SonioxToken]] = []
     for token in tokens:
         begins = not words or token.text[:1].isspace() or token.speaker != words[-1][-1].speaker
         if begins and token.text.strip():
@@ -214,7 +229,7 @@ def words_of(tokens: Iterable[_Token]) -> tuple[stt.Word, ...]:
     return tuple(_word(parts) for parts in words)
 
 
-def _word(parts: Sequence[_Token]) -> stt.Word:
+def _word(parts: Sequence[SonioxToken]) -> stt.Word:
     known = [part.confidence for part in parts if part.confidence is not None]
     start_s = _seconds(parts[0].start_ms)
     end_s = max(start_s, *(_seconds(part.end_ms) for part in parts))
@@ -309,18 +324,24 @@ class SonioxListenServer(ListenProtocol):
 
     def _tokens(self, result: Interim | Final, *, final: bool) -> list[dict[str, Any]]:
         words = result.words or (stt.Word(text=result.text, start_s=result.start_s, end_s=result.end_s),)
-        tokens = []
-        for number, word in enumerate(words):
-            text = word.text if self._first and not number else f" {word.text}"
-            token = {"text": text, "start_ms": round(word.start_s * 1000), "end_ms": round(word.end_s * 1000), "is_final": final}
-            token["confidence"] = 0.99 if word.confidence is None else word.confidence
-            tokens.append(token | ({"speaker": word.speaker} if word.speaker else {}))
+        tokens = [token | {"is_final": final} for token in encode_tokens(words, first=self._first)]
         self._first = self._first and not final
         return tokens
 
     def _answer(self, tokens: list[dict[str, Any]], **more: Any) -> str:
         processed_ms = round(self._audio_s * 1000)
         return json_frame({"tokens": tokens, "final_audio_proc_ms": processed_ms, "total_audio_proc_ms": processed_ms, **more})
+
+
+def encode_tokens(words: Iterable[stt.Word], *, first: bool = True) -> list[dict[str, Any]]:
+    """Return a token for each word; all but the `first` of a session begin with a space."""
+    tokens: list[dict[str, Any]] = []
+    for word in words:
+        text = f" {word.text}" if tokens or not first else word.text
+        token = {"text": text, "start_ms": round(word.start_s * 1000), "end_ms": round(word.end_s * 1000)}
+        token["confidence"] = 0.99 if word.confidence is None else word.confidence
+        tokens.append(token | ({"speaker": word.speaker} if word.speaker else {}))
+    return tokens
 
 
 def error_frame(status: int, message: str) -> str:

@@ -8,6 +8,8 @@ import pytest
 import trio
 
 from gw.providers.sim import fsk
+from gw.types.audio import AudioFormat
+from gw.wire import wav
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.soniox import FakeSoniox
 
@@ -101,3 +103,27 @@ async def test_errors(fake, address):
 async def test_models(fake, address):
     models = await trio.to_thread.run_sync(lambda: client_of(address).models.list())
     assert [model.id for model in models.models] == list(fake.models)
+
+
+async def test_recordings(fake, address):
+    from soniox.types import CreateTranscriptionConfig
+
+    fake.transcript = TEXT
+    recording = wav.header(AudioFormat(encoding="wav", sample_rate_hz=16_000), len(PCM)) + PCM
+
+    def use() -> tuple[Any, Any]:
+        client = client_of(address)
+        file = client.files.upload(recording, filename="a.wav")
+        config = CreateTranscriptionConfig(language_hints=["en"], enable_speaker_diarization=True)
+        job = client.stt.create(file_id=file.id, config=config)
+        job = client.stt.wait(job.id, interval_sec=0.05)
+        transcript = client.stt.get_transcript(job.id)
+        client.stt.delete(job.id)
+        client.files.delete(file.id)
+        return job, transcript
+
+    job, transcript = await trio.to_thread.run_sync(use)
+    assert (job.status, job.audio_duration_ms) == ("completed", round(len(PCM) / 32))
+    assert transcript.text == "".join(token.text for token in transcript.tokens) == TEXT
+    assert {token.speaker for token in transcript.tokens} == {"1", "2"}
+    assert fake.deleted == ["/v1/transcriptions/t1", "/v1/files/f1"]

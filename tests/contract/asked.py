@@ -57,7 +57,7 @@ SETUPS: Mapping[str, VendorSetup] = {
         make=FakeElevenLabs, stt="scribe_v2", live="scribe_v2_realtime", tts="eleven_flash_v2_5"
     ),
     "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
-    "soniox": VendorSetup(make=FakeSoniox, live="stt-rt-v5"),
+    "soniox": VendorSetup(make=FakeSoniox, path="/v1", stt="stt-async-v5", live="stt-rt-v5"),
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),

@@ -69,6 +69,11 @@ _CASES = (
     ErrorCase(name="broken", status=500, error=ProviderFailed),
     ErrorCase(name="overloaded", status=503, error=ProviderFailed),
 )
+_REFUSED_ELSEWHERE = (
+    *(case for case in _CASES if case.name != "request"),
+    ErrorCase(name="request", status=400, error=ProviderRejected, fault="request"),
+)
+"""Of vendors whose 400 is about a configuration that the gateway makes."""
 ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "openai": (
         *_CASES,
@@ -112,11 +117,8 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
         ErrorCase(name="voice", status=400, code="voice_not_found", error=ProviderRejected, fault="request"),
         ErrorCase(name="form", status=422, error=ProviderRejected, fault="caller", retryable=False),
     ),
-    "soniox": _CASES,
-    "speechmatics": (
-        *(case for case in _CASES if case.name != "request"),
-        ErrorCase(name="request", status=400, error=ProviderRejected, fault="request"),
-    ),
+    "soniox": _REFUSED_ELSEWHERE,
+    "speechmatics": _REFUSED_ELSEWHERE,
     "rime": _CASES,
     "piper": _CASES,
     "sim": _CASES,
@@ -355,6 +357,8 @@ class Entrant:
     """Faults after which it asks in another way."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
+    cleans_up: int = 0
+    """Requests at the end that delete what a recording has left at the vendor; their failure does no harm."""
     socket_or_recordings: bool = False
     """A live transcription is made of recordings where the server has no socket."""
 
@@ -396,6 +400,7 @@ VENDORS: Mapping[str, Entrant] = {
         models={"stt": "stt-rt-v5", "llm": "", "tts": ""},
         hosts=("stt-rt.soniox.com",),
         streams_transcripts=False,
+        cleans_up=2,
     ),
     "speechmatics": Entrant(
         vendor=partial(VoiceVendor, FakeSpeechmatics),

@@ -6,17 +6,20 @@ Source of what it refuses: soniox 2.10.0 (`RealtimeSTTConfig`) and the vendor's 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
 
 import attrs
 import msgspec
+import trio
 
 from gw.errors import ClientProtocolError
 from gw.types.stt import Final, ListenEnd
-from gw.wire import soniox_listen
+from gw.wire import soniox_jobs, soniox_listen, wav
 from gw.wire.live_messages import Audio, Control
 from gw.wire.soniox_listen import SonioxListenServer
-from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener
-from tests.fakes.vendors.scripted import Answer, Entry
+from tests.fakes.vendors.heard import heard
+from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener, form_of
+from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 
 @attrs.define(kw_only=True)
@@ -25,9 +28,25 @@ class FakeSoniox(LiveVendor):
     endpoint_s: float = 0.0
     """Silence for which the end of an utterance waits whose last tokens have come: 2 s at most by default, and `finalize` ends the
     wait (soniox.com/docs/stt/rt/endpoint-detection)."""
+    looks: int = 1
+    """How often a transcription is still being processed."""
+    error_type: str = ""
+    """Of a transcription that fails."""
+    settings: dict[str, Any] = attrs.field(factory=dict)
+    uploaded: bytes = b""
+    looked: int = 0
+    deleted: list[str] = attrs.field(factory=list)
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
-        return {("GET", "/v1/models"): self._models}
+        return {
+            (method, prefix + path): handler
+            for prefix in ("/v1", "")
+            for method, path, handler in (
+                ("GET", "/models", self._models), ("POST", "/files", self._upload), ("DELETE", "/files/f1", self._delete),
+                ("POST", "/transcriptions", self._create), ("GET", "/transcriptions/t1", self._look),
+                ("GET", "/transcriptions/t1/transcript", self._transcript), ("DELETE", "/transcriptions/t1", self._delete),
+            )
+        }  # fmt: skip
 
     def sockets(self) -> Mapping[str, Session]:
         return {"/transcribe-websocket": self._listen, "/v1/transcribe-websocket": self._listen}
@@ -45,6 +64,36 @@ class FakeSoniox(LiveVendor):
         }  # fmt: skip
         models = [{"id": name, "name": name, **about} for name in self.models]
         await answer.send_complete(msgspec.json.encode({"models": models}), "application/json")
+
+    async def _upload(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        _, entry.audio = form_of(entry, body)
+        self.uploaded, self.looked = bytes(entry.audio), 0
+        await answer.send_complete(soniox_jobs.encode_file("f1", len(self.uploaded)), "application/json", 201)
+
+    async def _create(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        entry.fields, self.settings = json_of(body), soniox_jobs.parse_job(body)
+        await answer.send_complete(soniox_jobs.encode_job("t1", "queued", 0.0, self.settings), "application/json", 201)
+
+    async def _look(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        await trio.sleep(self.first_token_after_s)
+        self.looked += 1
+        status = "processing" if self.looked <= self.looks else "error" if self.error_type else "completed"
+        job = soniox_jobs.encode_job("t1", status, self._length_s(), self.settings, self.error_type)
+        await answer.send_complete(job, "application/json")
+
+    async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        speakers = ("1", "2") if self.settings["enable_speaker_diarization"] else ()
+        result = heard(self.words_of(self.uploaded), self._length_s(), speakers=speakers)
+        await answer.send_complete(b'{"id":' if self.malformed else soniox_jobs.encode_transcript("t1", result), "application/json")
+
+    async def _delete(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        self.deleted.append(entry.path)
+        await answer.start("application/json", status=204)
+        await answer.end()
+
+    def _length_s(self) -> float:
+        info = wav.parse(self.uploaded)
+        return info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
 
     async def _listen(self, peer: Peer) -> None:
         first = await peer.receive()
