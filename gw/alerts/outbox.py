@@ -148,6 +148,7 @@ class Outbox:
                 one = line.waiting[0]
                 if self._clock.now() - one.message.created_at > GIVE_UP_S:
                     self._give_up(line.waiting.popleft(), f"it did not accept the message within {GIVE_UP_S / 86_400:g} days")
+                    await self.store(AlertChange())
                     continue
                 await self._confirm_sending()
                 outcome = await self._sender.send(self._receivers[name], one.message, self._clock.now())
