@@ -55,6 +55,8 @@ class McpTool:
     rows: RowPages | None = None
     whole: tuple[str, ...] = ()
     """Members of the result that are not cut."""
+    without: tuple[str, ...] = ()
+    """Query fields that are no arguments."""
     shows_before: str = ""
     """Id of the operation that returns what this one changes."""
 
@@ -78,7 +80,7 @@ class McpTool:
     def query(self) -> list[QueryField]:
         """Return the fields that are arguments."""
         paged = _PAGING if self.rows is not None else ()
-        left_out = (*paged, *_FOR_SDKS)
+        left_out = (*paged, *_FOR_SDKS, *self.without)
         return [field for field in self.op.query if not field.makes_file and field.name not in left_out]
 
     @cached_property
@@ -253,7 +255,7 @@ _RELIABILITY_COLUMNS = ("provider", "configured", "breaker", "models", "availabi
 _PRICE_COLUMNS = ("model_id", "modality", "free", "rates", "price_source")
 TOOLS: tuple[McpTool, ...] = (
     McpTool(name="get_health", operation="health", title="Health", use="Call it first when something is wrong."),
-    McpTool(name="get_alerts", operation="alerts", title="Alerts"),
+    McpTool(name="get_alerts", operation="alerts", title="Alerts", without=("limit",)),
     McpTool(
         name="get_provider_status", operation="status", title="Provider status",
         use="Use it to see which vendors have keys; get_reliability says how they fare.",
@@ -340,7 +342,7 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(name="get_project", operation="get_project", title="One project"),
     McpTool(
         name="list_keys", operation="list_keys", title="Project keys", rows=RowPages(member="keys"),
-        use="Use it to see which key spends what, and its limits; keys are masked.",
+        use="Use it to see which key spends what, and its limits.",
     ),
     McpTool(
         name="update_key", operation="update_key", title="Change a key's limits", destructive=True, idempotent=True,

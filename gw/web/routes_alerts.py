@@ -29,8 +29,8 @@ async def _unmute(request: Request) -> alert_admin.MutedRule:
 
 ALERTS = (
     _alerts(
-        "GET", "/v1/alerts", "alerts", "Open and recent incidents, receivers and rules.",
-        _report, answers=(alert_admin.AlertsReport,), errors=(422, 503),
+        "GET", "/v1/alerts", "alerts", "Open and recent incidents.",
+        _report, answers=(alert_admin.AlertsReport,), errors=(422, 503), notes="And the receivers with what waits for them, and the rules.",
         query=(QueryField("limit", _LIMIT, "Entries of `recent` at most."),),
     ),
     _alerts(

@@ -64,7 +64,7 @@ def targets(records):
     one = next(record for record in records if record.turn_id and record.status == "fallback")
     named = {
         "record_id": one.id, "session_id": one.session_id, "turn_id": one.turn_id, "model_id": "extra/gpt-x", "capture_id": one.session_id,
-        "project_id": "books", "provider_id": "extra", "key_id": "key_none",
+        "project_id": "books", "provider_id": "extra", "key_id": "key_none", "token_id": "token_none",
     }  # fmt: skip
     queries = QUERIES | {
         "project": (one.project,), "model": (one.model_id,), "provider": (one.provider,), "session": (one.session_id,),
