@@ -38,6 +38,8 @@ class FakeOpenId:
     token: Callable[[dict[str, Any]], str] | None = None
     metadata: dict[str, Any] = attrs.field(factory=dict)
     """Members of the discovery document that replace the usual ones."""
+    key_set: Any = None
+    """Answer in place of the key set."""
     keys: list[RSAKey] = attrs.field(factory=lambda: [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})])
     calls: list[str] = attrs.field(factory=list)
     """Paths in order."""
@@ -109,7 +111,7 @@ class FakeOpenId:
                     "subject_types_supported": ["public"],
                 } | self.metadata  # fmt: skip
             case "/jwks":
-                return 200, KeySet(list(self.keys)).as_dict(private=False)
+                return 200, KeySet(list(self.keys)).as_dict(private=False) if self.key_set is None else self.key_set
             case "/token":
                 return self._token(headers, body)
             case "/me":
