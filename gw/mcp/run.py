@@ -1,7 +1,8 @@
 """Run the MCP server: on stdio, on a separate port, or beside a gateway in the same process.
 
 The HTTP transports, `/sse` with `/messages/` and Streamable HTTP at `/mcp`, are behind a bearer token. It is compared first,
-on bytes, in constant time; the bodies of a refusal are fixed. Without a token everybody who can reach the port is admitted.
+on bytes, in constant time; the bodies of a refusal are fixed. Beside a running gateway, its service tokens are accepted too: each request
+has the rights of the token that it came with. Without a token everybody who can reach the port is admitted.
 So a server without one listens on loopback only (`Settings.mcp_refuses`), and answers only peers whose address is on loopback,
 whatever their headers say; the checks of Host and Origin protect it from pages in a browser.
 """
@@ -13,6 +14,7 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from hashlib import sha256
 from typing import Any
 
@@ -28,10 +30,13 @@ from mcp.server.transport_security import TransportSecurityMiddleware, Transport
 from starlette.requests import Request
 
 from gw.config.settings import Serve, Settings
+from gw.dialects.auth import principal
+from gw.errors import AuthError
 from gw.gateway import Gateway
-from gw.mcp.server import build
+from gw.mcp.server import Holder, build
 from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
+from gw.types.roles import Access
 from gw.types.secret import Secret
 from gw.web import listener
 from gw.web.control_api import ControlApi, HttpApi, InProcessApi, open_control_api
@@ -113,26 +118,56 @@ async def serve_beside(
     settings = gateway.settings
     api = InProcessApi(gateway, settings.auth.admin_token, "mcp")
     async with trio.open_nursery() as nursery:
-        urls = await nursery.start(listen, build(api), bearer, attrs.evolve(settings.serve, port=settings.mcp.port))
+        serve = attrs.evolve(settings.serve, port=settings.mcp.port)
+        server = build(api, holder_of=partial(_holder, gateway, api))
+        urls = await nursery.start(partial(listen, server, bearer, serve, is_token=partial(_is_service_token, gateway)))
         _log.info("mcp_listening", url=urls[0], token_asked_for=bool(bearer))
         task_status.started(urls[0])
 
 
+def _is_service_token(gateway: Gateway, presented: bytes) -> bool:
+    return _token_access(gateway, presented) is not None
+
+
+def _token_access(gateway: Gateway, presented: bytes) -> Access | None:
+    """Return the rights of a service token, None for another credential and for none."""
+    try:
+        holder = principal(gateway, presented)
+    except AuthError:
+        return None
+    return holder.access if holder.kind == "token" else None
+
+
+def _holder(gateway: Gateway, api: InProcessApi, context: Any) -> Holder | None:
+    """Return who sends a request with a service token of their own; it counts for each request anew."""
+    headers = getattr(context.request, "headers", None)
+    presented = _bearer(str(headers.get("authorization", "")).encode("latin-1")) if headers is not None else b""
+    access = _token_access(gateway, presented) if presented else None
+    return None if access is None else Holder(api.with_credential(presented), access)
+
+
+def _bearer(authorization: bytes) -> bytes:
+    """Return the bearer token of a header, empty for none."""
+    scheme, _, presented = authorization.strip().partition(b" ")
+    return presented.strip() if scheme.lower() == b"bearer" else b""
+
+
 async def listen(
-    server: Server[Any], bearer: Secret, serve: Serve,
+    server: Server[Any], bearer: Secret, serve: Serve, is_token: Callable[[bytes], bool] = lambda _presented: False,
     task_status: trio.TaskStatus[list[str]] = trio.TASK_STATUS_IGNORED,
 ) -> None:  # fmt: skip
     """Serve the HTTP transports until cancelled; report the addresses when ready. Raises OSError."""
     local = not bearer and is_loopback(serve.host)
-    async with mounted(server, bearer, serve.allowed_hosts, local_only=local) as app:
+    async with mounted(server, bearer, serve.allowed_hosts, local_only=local, is_token=is_token) as app:
         hosted = HostedApp(app=app)
         await listener.serve(dispatch=lambda method, path: hosted, config=serve, drain=Drain(), task_status=task_status)
 
 
 @asynccontextmanager
 async def mounted(
-    server: Server[Any], token: Secret, allowed_hosts: Iterable[str], *, local_only: bool
-) -> AsyncIterator[ASGIApp]:
+    server: Server[Any], token: Secret, allowed_hosts: Iterable[str], *, local_only: bool,
+    is_token: Callable[[bytes], bool] = lambda _presented: False,
+) -> AsyncIterator[ASGIApp]:  # fmt: skip
     """Yield the app; its sessions end with the block."""
     hosts = ["127.0.0.1", "localhost", "[::1]", *allowed_hosts]
     names = [pattern for host in hosts for pattern in (host, f"{host}:*")]
@@ -162,11 +197,16 @@ async def mounted(
             await _answer(send, 404, b"Not found; the server is at /mcp and /sse")
 
     async with manager.run():
-        yield guarded(app, token, local_only=local_only)
+        yield guarded(app, token, local_only=local_only, is_token=is_token)
 
 
-def guarded(app: ASGIApp, token: Secret, *, local_only: bool) -> ASGIApp:
-    """Return `app` behind the bearer token; an empty token admits everybody, or with `local_only` every peer on loopback."""
+def guarded(
+    app: ASGIApp, token: Secret, *, local_only: bool, is_token: Callable[[bytes], bool] = lambda _presented: False
+) -> ASGIApp:
+    """Return `app` behind the bearer token; an empty token admits everybody, or with `local_only` every peer on loopback.
+
+    `is_token` says whether a credential is a service token, which is admitted too; what it may do is decided for each request.
+    """
     expected = sha256(token.reveal().encode("utf-8", "surrogateescape")).digest()
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
@@ -176,9 +216,9 @@ def guarded(app: ASGIApp, token: Secret, *, local_only: bool) -> ASGIApp:
             return
         if token:
             header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-            scheme, _, presented = header.strip().partition(b" ")
-            missing = scheme.lower() != b"bearer"
-            if missing or not hmac.compare_digest(sha256(presented.strip()).digest(), expected):
+            missing = header.strip().partition(b" ")[0].lower() != b"bearer"
+            presented = _bearer(header)
+            if missing or not (hmac.compare_digest(sha256(presented).digest(), expected) or is_token(presented)):
                 await _answer(send, 401, MISSING if missing else INVALID, (b"www-authenticate", b"Bearer"))
                 return
         elif local_only and not _on_loopback(scope.get("client")):

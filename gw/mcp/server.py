@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
@@ -24,7 +24,9 @@ from mcp.shared.exceptions import MCPError
 from gw import __version__
 from gw.mcp.rows import Json, UnknownCursor
 from gw.mcp.tools import TOOLS, McpTool
+from gw.types.roles import Access
 from gw.web.control_api import ControlApi, path_with
+from gw.web.rights import ROLE_OF
 
 FIRST_STRUCTURED = "2025-06-18"
 """The first version of the protocol that has structured content. Source: its changelog."""
@@ -38,7 +40,7 @@ _INSTRUCTIONS = (
 )
 _HINTS = {
     "unauthorized": "the gateway asks for its admin token: set GW_API_KEY for this server",
-    "forbidden": "this needs the admin token",
+    "forbidden": "this needs a token with more rights",
     "read_only": "it is defined in gw.yaml: change it there and send the gateway SIGHUP",
     "already_exists": "choose another id, or change the existing entry",
     "invalid_request": "correct the argument that `param` names",
@@ -62,9 +64,24 @@ _TEMPLATES = {
 _log = structlog.get_logger("gw.mcp")
 
 
-def build(api: ControlApi, *, read_only: bool = False, as_text: bool = False) -> Server[Any]:
+@attrs.frozen
+class Holder:
+    """Sender of a request with a credential of their own. `access`: their rights."""
+
+    api: ControlApi
+    access: Access
+
+
+HolderOf = Callable[[Any], Holder | None]
+"""Returns the holder of a request, by its context; None = the server's own credential counts."""
+
+
+def build(
+    api: ControlApi, *, read_only: bool = False, as_text: bool = False, holder_of: HolderOf = lambda _context: None
+) -> Server[Any]:
     """Return the server. `read_only` leaves out every tool that changes something; `as_text` sends results as text alone."""
-    handlers = ToolHandlers(api, {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}, as_text=as_text)
+    tools = {tool.name: tool for tool in TOOLS if tool.read_only or not read_only}
+    handlers = ToolHandlers(api, tools, as_text=as_text, holder_of=holder_of)
     return Server(
         "gw",
         version=__version__,
@@ -83,14 +100,20 @@ def build(api: ControlApi, *, read_only: bool = False, as_text: bool = False) ->
 class ToolHandlers:
     """The server's request handlers; the library calls each with a context and the request's parameters."""
 
-    def __init__(self, api: ControlApi, tools: Mapping[str, McpTool], *, as_text: bool) -> None:
-        self._api = api
+    def __init__(
+        self, api: ControlApi, tools: Mapping[str, McpTool], *, as_text: bool, holder_of: HolderOf = lambda _context: None
+    ) -> None:
+        self._own_api = api
+        self._holder_of = holder_of
         self._tools = tools
         self._as_text = as_text
         self._validators = {name: jsonschema.Draft202012Validator(tool.input_schema) for name, tool in tools.items()}
 
-    async def list_tools(self, _context: Any, _params: Any) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_description(tool, as_text=self._as_text) for tool in self._tools.values()])
+    async def list_tools(self, context: Any, _params: Any) -> types.ListToolsResult:
+        """List the tools that whoever asks may call."""
+        holder = self._holder_of(context)
+        tools = [tool for tool in self._tools.values() if holder is None or not _lacks(holder.access, tool)]
+        return types.ListToolsResult(tools=[_description(tool, as_text=self._as_text) for tool in tools])
 
     async def call_tool(self, context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         tool = self._tools.get(params.name)
@@ -100,12 +123,16 @@ class ToolHandlers:
         for fault in sorted(self._validators[tool.name].iter_errors(arguments), key=str):
             place = ".".join(str(part) for part in fault.absolute_path) or "arguments"
             return _failure("invalid_request", f"{place}: {fault.message}"[:500], _HINTS["invalid_request"], place)
+        holder = self._holder_of(context)
+        api = self._own_api if holder is None else holder.api
+        if holder is not None and (lacking := _lacks(holder.access, tool)):
+            return _failure("forbidden", lacking, _HINTS["forbidden"])
         previews = bool(tool.shows_before) and not arguments.get("confirm")
         if previews:
-            status, answer = await self._api.call("GET", tool.request_before(arguments))
+            status, answer = await api.call("GET", tool.request_before(arguments))
         else:
             path, query, body = tool.request(arguments)
-            status, answer = await self._api.call(tool.op.method, path, query, body)
+            status, answer = await api.call(tool.op.method, path, query, body)
         _log.info("tool_called", tool=tool.name, status=status, preview=previews)
         if status >= 400 or not isinstance(answer, (dict, list)):
             error = _api_error(status, answer)
@@ -137,12 +164,13 @@ class ToolHandlers:
         templates = [make(uri_template=uri, name=name, description=text) for uri, (name, text, _) in _TEMPLATES.items()]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
-    async def read_resource(self, _context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+    async def read_resource(self, context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         uri = str(params.uri)
         path = _resource_path(uri)
         if path is None:
             raise MCPError(code=types.INVALID_PARAMS, message=f"unknown resource {uri}")
-        status, answer = await self._api.call("GET", path)
+        holder = self._holder_of(context)
+        status, answer = await (self._own_api if holder is None else holder.api).call("GET", path)
         if status >= 400:
             error = _api_error(status, answer)
             raise MCPError(code=types.INVALID_PARAMS, message=f"{uri}: {error['message']} ({error['code']})")
@@ -167,6 +195,17 @@ class ToolHandlers:
         text = prompt.text(params.arguments or {})
         message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
         return types.GetPromptResult(description=prompt.description, messages=[message])
+
+
+def _lacks(access: Access, tool: McpTool) -> str:
+    """Say which right somebody lacks for a tool; "" for none."""
+    need = tool.op.need
+    role = ROLE_OF.get(need.right)
+    if role is not None and not access.covers(role):
+        return f"this tool needs the role {role}; yours is {access.role}"
+    if need.reach == "all" and access.projects is not None:
+        return "this tool needs a role for all projects"
+    return "" if access.capture or not need.capture else "this tool needs the right to read captured content"
 
 
 def _summary(result: Json) -> str:

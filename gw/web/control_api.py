@@ -13,6 +13,7 @@ import secrets
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import ExitStack, asynccontextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -89,6 +90,13 @@ class InProcessApi:
         self._headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"x-gw-source", source.encode())]
         if token:
             self._headers.append((b"authorization", b"Bearer " + token.reveal().encode()))
+
+    def with_credential(self, presented: bytes) -> InProcessApi:
+        """Return the same control plane for the holder of another credential."""
+        other = copy(self)
+        other._headers = [pair for pair in self._headers if pair[0] != b"authorization"]
+        other._headers.append((b"authorization", b"Bearer " + presented))
+        return other
 
     async def call(
         self, method: str, path: str, query: Mapping[str, str] = _NO_QUERY, body: Mapping[str, object] | None = None
