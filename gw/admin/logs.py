@@ -26,7 +26,7 @@ from gw.store.store import Reader
 from gw.types.captured import CaptureState
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.ids import MODALITIES, Modality
-from gw.types.usage import UNIT_OF, AttemptRecord, RequestRecord, Status, Unit, Usage
+from gw.types.usage import UNIT_OF, AttemptRecord, CacheUse, RequestRecord, Status, Unit, Usage
 
 STATUSES = ("success", "error", "fallback", "cancelled")
 DEFAULT_RECORDS, MAX_RECORDS = 100, 1_000
@@ -74,6 +74,10 @@ class LoggedAttempt(Schema):
     pricing_source: str
     estimated_usd: float
     wasted_usd: float | None
+    cache: CacheUse
+    """Whether the phrase cache had the speech; "" where it was not asked."""
+    saved_usd: float
+    """Price of the vendor for speech from the cache."""
     route: str
     """Route of gw.yaml that chose it for the request, "" without one."""
     routing: str
@@ -163,6 +167,7 @@ def _logged(attempt: AttemptRecord, modality: Modality) -> LoggedAttempt:
         cost_usd=usd_or_none(attempt.cost_nusd),
         estimated_usd=usd(attempt.estimated_nusd),
         wasted_usd=usd_or_none(attempt.wasted_nusd),
+        saved_usd=usd(attempt.saved_nusd),
     )
 
 

@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "fleet": ("gw.cli.fleet_commands", "Show the gateways of a fleet, or forget one that will not come back."),
     "alerts": ("gw.cli.alert_commands", "Show, test or mute alerts."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
+    "cache": ("gw.cli.cache_commands", "List, fill or empty the phrase cache."),
     "keys": ("gw.cli.key_commands", "List, make, change or revoke the API keys of callers."),
     "people": ("gw.cli.people_commands", "List people who have signed in, block one, or list and end sessions of the dashboard."),
     "tokens": ("gw.cli.token_commands", "List, make or revoke service tokens."),

@@ -39,6 +39,8 @@ class VoiceCall:
     cost_usd: float | None = None
     priced: bool = False
     attempts: tuple[Mapping[str, Any], ...] = ()
+    cache: str = ""
+    """`hit` or `miss` where the project keeps such speech."""
 
     @property
     def ttfb_ms(self) -> float:
@@ -132,7 +134,7 @@ def speak(
 def _call(backend: Backend, answer: DaemonResponse, modality: Modality, model: str, first: float) -> VoiceCall:
     end, headers = time.monotonic(), answer.http.headers
     model = headers.get("x-gw-model") or model
-    call = VoiceCall(modality=modality, model=model, start=answer.sent_at, first=first, end=end)
+    call = VoiceCall(modality=modality, model=model, start=answer.sent_at, first=first, end=end, cache=headers.get("x-gw-cache") or "")
     if cost := headers.get("x-gw-cost-usd"):
         call.cost_usd, call.priced = float(cost), True
         if headers.get("x-gw-attempts") in (None, "1"):

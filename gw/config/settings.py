@@ -170,6 +170,9 @@ class Routing:
         "off, auto, or after how many milliseconds the next candidate starts beside a slow one",
     ] = "auto"  # fmt: skip
     hedge_spend: Annotated[float, Meta(ge=0, le=1), "with auto: share of a project's spend of today that hedges may add"] = 0.05
+    phrase_cache_mb: Annotated[
+        float, Meta(ge=0, le=100_000), "memory for speech that projects with `phrase_cache` keep; 1 MB = 1,000,000 bytes"
+    ] = 64.0
     unlisted_models: Annotated[
         Literal["vendor", "refuse"], "a bare model name that is not listed: the vendor whose protocol the app speaks; or refuse"
     ] = "vendor"

@@ -80,7 +80,7 @@ def _ids(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
 
 
 ANSWER_HEADERS = (
-    "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Voice", "X-GW-Cost-USD", "X-GW-Vendor-Units",
+    "X-GW-Model", "X-GW-Attempts", "X-GW-Ignored-Settings", "X-GW-Voice", "X-GW-Cost-USD", "X-GW-Vendor-Units", "X-GW-Cache",
     "Server-Timing",
 )  # fmt: skip
 """Names of the headers that describe an answer: pages of `serve.cors_origins` may read them, docs/api.md lists them."""
@@ -102,6 +102,8 @@ def answer_headers(exchange: HttpExchange, answer: Response[S, E]) -> Headers:
         headers.append((b"x-gw-ignored-settings", _header_text(", ".join(ignored))))
     if voice := answer.voice:
         headers.append((b"x-gw-voice", _header_text(voice)))
+    if cache := answer.call.cache:
+        headers.append((b"x-gw-cache", cache.encode()))
     record = meter.record
     if record is not None and record.cost_nusd is not None:
         headers.append((b"x-gw-cost-usd", b"%.9f" % (record.cost_nusd / NANO)))

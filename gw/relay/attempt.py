@@ -10,7 +10,7 @@ from gw.errors import ProviderError, StaleConnection, UpstreamCut, UpstreamSlow
 from gw.registry.catalog import Model
 from gw.relay.waste import NO_WASTE, Waste
 from gw.types.model_routes import Routed
-from gw.types.usage import Cost, Usage
+from gw.types.usage import CacheUse, Cost, Usage
 
 _NOTHING = Usage(source="estimated")
 
@@ -46,6 +46,8 @@ class Attempt(msgspec.Struct, eq=False):
     estimated_nusd: int = 0
     waste: Waste = NO_WASTE
     lost_s: float = 0.0
+    cache: CacheUse = ""
+    saved_nusd: int = 0
     routed: Routed | None = None
     """Why a route chose it for the request."""
 

@@ -250,8 +250,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             if (free_call := request.lease_call(model, now)) is not None:
                 await free_call
             self._call = call = request.prepare(model, now)
-            attempt.ignored_settings = call.ignored_settings
-            attempt.voice = call.voice
+            attempt.ignored_settings, attempt.voice, attempt.cache = call.ignored_settings, call.voice, call.cache
         except ProviderError as skipped:
             attempt.ended, attempt.error = now, skipped
             raise

@@ -34,7 +34,7 @@ from gw.relay.candidate_list import Candidates
 from gw.relay.honoured import chat_honoured, honoured, takes_own
 from gw.relay.key_limits import allowed, budgets_of
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
-from gw.relay.limits import Gate, ProviderLimits
+from gw.relay.limits import Gate, ProviderLimits, UncalledGate
 from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
@@ -166,8 +166,7 @@ class CandidatePlanner:
         if candidates.project.regions or caller.regions:
             candidates = replace(candidates, models=within(candidates.models, catalog, candidates.project, caller))
         if caller.limits is not None:
-            models = allowed(candidates.models, caller.limits)
-            candidates = replace(candidates, models=models)
+            candidates = replace(candidates, models=allowed(candidates.models, caller.limits))
         return candidates
 
     def _cost_of(self, model: Model, spec: RequestSpec, catalog: Catalog) -> int | None:
@@ -207,11 +206,10 @@ class CandidatePlanner:
 
     def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
         """Return the wait for a call of a provider whose limits a fleet shares; None if there is one, or no such limit."""
-        provider, project = candidates.catalog.provider(model.provider), candidates.project
+        provider = candidates.catalog.provider(model.provider)
         if provider.requests_per_minute is None and provider.max_concurrent is None:
             return None
-        owner = project.id if provider.id in project.provider_keys else ""
-        gate = self._limits.gate(provider, model, now, owner=owner)
+        gate = self._gate(candidates, model, now)
         pending = _wait_of(gate)
         return None if pending is None else self._wait_for_call(pending, gate)
 
@@ -306,11 +304,7 @@ class CandidatePlanner:
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
         """Return the gate of the only candidate, if its provider has a limit of calls at once."""
-        models, project, provider = candidates.models, candidates.project, candidates.limited
-        if provider is None:
-            return None
-        owner = project.id if provider.id in project.provider_keys else ""
-        return self._limits.gate(provider, models[0], trio.current_time(), owner=owner)
+        return None if candidates.limited is None else self._gate(candidates, candidates.models[0], trio.current_time())
 
     def hand_over(self, candidates: Candidates) -> None:
         """Give on the places of a request that failed, perhaps without having taken them."""
@@ -328,7 +322,6 @@ class CandidatePlanner:
         call_for: Callable[[ProviderSpec, Account, Model], OpenCall[S]], now: float,
     ) -> PreparedCall[S]:  # fmt: skip
         """Check one candidate and enter its gate. Raise ProviderError, also from `call_for`, to have it passed over."""
-        project = candidates.project
         provider, provider_spec, account = self.endpoint(candidates, model)
         if spec.needs and (missing := spec.needs - provider_spec.abilities):
             names = tuple(sorted(missing))
@@ -343,10 +336,18 @@ class CandidatePlanner:
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
         call = call_for(provider_spec, account, model)
-        gate = self._limits.gate(provider, model, now, owner=project.id if provider.id in project.provider_keys else "")
+        gate = self._gate(candidates, model, now)
         gate.enter(now)
         own = spec.settings is not None and takes_own(spec.settings, provider_spec, account)
         return PreparedCall(model, provider, provider_spec, gate, call, ignored, takes_own=own)
+
+    def uncalled_gate(self, candidates: Candidates, model: Model, now: float) -> UncalledGate:
+        """Return a gate for a candidate that is answered for without a call."""
+        return UncalledGate(self._gate(candidates, model, now).shared, model.id, self.routing.breaker)
+
+    def _gate(self, candidates: Candidates, model: Model, now: float) -> Gate:
+        provider, project = candidates.catalog.provider(model.provider), candidates.project
+        return self._limits.gate(provider, model, now, owner=project.id if provider.id in project.provider_keys else "")
 
     def unsupported(self, spec: RequestSpec, candidates: Candidates) -> list[tuple[Model, CandidateSkipped]]:
         """Return all candidates with why they cannot honour the settings; nothing if one of them may."""

@@ -258,6 +258,16 @@ def _closes_provider(error: ProviderError) -> bool:
     return isinstance(error, ProviderFailed) and error.out_of_credit
 
 
+class UncalledGate(Gate):
+    """Stands for the gate of a candidate that is answered for without a call: nothing is counted."""
+
+    def enter(self, now: float) -> None:
+        """Let it pass."""
+
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
+        """Count nothing."""
+
+
 class ProviderLimits:
     """The gates by provider id.
 

@@ -179,6 +179,8 @@ class Meter:
 
     def calling(self, attempt: Attempt, model: Model) -> None:
         """Write the intent to the journal; called immediately before an upstream call."""
+        if attempt.cache == "hit":
+            return
         attempt.called = True
         attempt.estimate = self.estimate.times(attempt.channels)
         if self.first_call_at is None:

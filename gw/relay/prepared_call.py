@@ -11,6 +11,7 @@ import msgspec
 from gw.providers.spec import ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
+from gw.types.usage import CacheUse
 
 S = TypeVar("S")
 
@@ -33,5 +34,7 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """Channels that the vendor bills one by one."""
     voice: str | None = None
     """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
+    cache: CacheUse = ""
+    """Whether the phrase cache answers in place of the vendor; "" where it was not asked."""
     takes_own: bool = False
     """Whether the vendor gets the caller's settings and control frames as they are."""

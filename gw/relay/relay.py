@@ -32,12 +32,14 @@ from gw.errors import (
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.answer_times import AnswerTimes
+from gw.policy.phrase_cache import PhraseCache, Take
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ConverseRequest, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S
+from gw.relay.cached_speech import CachedCall, CachedSpeech
 from gw.relay.candidate_voice import voice_for
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.conversing import ConversingSession
@@ -61,6 +63,7 @@ from gw.relay.voice_pace import VoicePace, VoicePaces
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
+from gw.types.pending import Pending
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
@@ -80,11 +83,13 @@ class Relay:
         self.answer_times = AnswerTimes(planner.routes.note_listening)
         self.in_flight = InFlight()
         self.speech_ids = SpeechIds()
+        self.phrases = PhraseCache()
         self.configure(planner.routing)
 
     def configure(self, routing: Routing) -> None:
         """Put the routing settings in force for requests that begin from now on."""
         self.planner.routing = routing
+        self.phrases.limit(int(routing.phrase_cache_mb * 1_000_000))
         hedge_s = hedge.MIN_AFTER_S if routing.hedge == "auto" else hedge.after_s(routing.hedge, None)
         shortest_s = min(
             QUIET_S, PATIENCE_S, routing.whole_answer_s, routing.idle_s, hedge_s or math.inf, *routing.first_event_s.values()
@@ -190,7 +195,7 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
     """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    __slots__ = ("_connection", "_goes_on", "_paces", "_voices")
+    __slots__ = ("_cached", "_connection", "_goes_on", "_paces", "_voices")
 
     def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
         super().__init__(relay.planner, relay.in_flight, relay.turns, request, caller, spec)
@@ -198,6 +203,27 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         self._voices: dict[str, str] = {}  # by model id
         self._goes_on = False  # some of the speech was sent before
         self._connection: ConnectionAhead | None = None
+        self._cached = CachedSpeech(relay.phrases, request)
+
+    def note_wait(self, model: Model, seconds: float) -> None:
+        if not self._cached.is_hit:
+            super().note_wait(model, seconds)
+
+    def note_speed(self, model: Model, seconds: float) -> None:
+        if not self._cached.is_hit:
+            super().note_speed(model, seconds)
+
+    def lease_call(self, model: Model, now: float) -> Pending:
+        return None if self._take_for(model) is not None else super().lease_call(model, now)
+
+    def _take_for(self, model: Model) -> Take | None:
+        """Return the cached speech for a candidate, if the project keeps such texts."""
+        if self._goes_on or not self._cached.applies(self.candidates.project):
+            return None
+        with suppress(ProviderError):  # `prepare` raises it
+            provider, _, _ = self.planner.endpoint(self.candidates, model)
+            return self._cached.find(self.candidates.project, provider, model, self._voice_for(model))
+        return None
 
     async def first_content(self, stream: SpeakStream, provider: str) -> list[SpeakEvent]:
         events = await usage_counters.first_audio(stream, provider, self._request.text)
@@ -210,7 +236,13 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         self._turns.speech(self.meter.place, self._request.text, self.meter.timestamp)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[SpeakStream]:
-        call = super().prepare(model, now)
+        if (take := self._take_for(model)) is not None:
+            provider, spec, _ = self.planner.endpoint(self.candidates, model)
+            gate = self.planner.uncalled_gate(self.candidates, model, now)
+            call = PreparedCall[SpeakStream](model, provider, spec, gate, partial(CachedCall, take), cache="hit")
+        else:
+            call = super().prepare(model, now)
+            call.cache = "miss" if self._cached.asked else ""
         voice = self._voice_for(model)
         call.voice = None if voice == self._request.voice else voice
         return call
@@ -237,7 +269,10 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         for attempt in self.meter.attempts:  # one that was overtaken has not failed, and may go on
             if attempt is not opened.attempt and attempt.error is None:
                 self.order.put_back(attempt.model)
-        return SpeechResponse(self.meter, opened, self._request, catalog, self, idle_s=self.idle_s)
+        response = SpeechResponse(self.meter, opened, self._request, catalog, self, idle_s=self.idle_s)
+        response.cached = self._cached
+        self._cached.record(opened.call, opened.stream.format, self._voice_for(opened.call.model))
+        return response
 
     def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:
         return usage_counters.SpeakCounter(self._request, opened.stream.format)

@@ -24,6 +24,7 @@ from gw.registry.catalog import Catalog, Model
 from gw.relay.attempt import Attempt
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S, SLOWER, Supply, ends_loud
+from gw.relay.cached_speech import CachedSpeech
 from gw.relay.dial_ahead import dial_after_s
 from gw.relay.meter import Meter
 from gw.relay.prepared_call import PreparedCall
@@ -183,6 +184,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         finally:
             self._successors.connect_at(None)
 
+    cached: CachedSpeech | None = None
+    """Speech that the phrase cache has for this request, and gets from it."""
     _failing: ProviderError | None = None
     """Failure to be handled when the events before it were passed on."""
 
@@ -222,6 +225,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         if fmt is None or not self._can_go_on() or not part.progress.measured or not part.progress.has_words_after(spoken):
             raise error
         self._text.spoken = len(self._text.text) - len(remaining)
+        if self.cached is not None:
+            self.cached.stop()
         opened = await self._successors.go_on(error, remaining, fmt)
         self.meter.answered_by(opened.attempt)
         self._earlier.append(part)
@@ -237,6 +242,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             for event in events:
                 if isinstance(event, AudioChunk):
                     capture.sound(event.data, self._format_sent)
+        if self.cached is not None:
+            self.cached.add(events)
         if not self._earlier:
             return events
         adapted: list[SpeakEvent] = []
@@ -269,6 +276,19 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self.meter.bill_unanswered_calls(self._catalog)
         total, measured = self._all_usage()
         self.meter.finish(usage=total, measured=measured, error=error, cancelled=cancelled)
+
+    def _usage(self) -> tuple[Usage, Usage | None]:
+        """Return the usage; nothing for speech from the cache, of which what the vendor would have charged is noted."""
+        usage, measured = super()._usage()
+        if self.call.cache != "hit" or self.cached is None:
+            return usage, measured
+        attempt, nusd = self._part.attempt, super()._cost(usage).nusd or 0
+        attempt.saved_nusd = nusd
+        self.cached.saved(attempt.model, nusd)
+        return Usage(), None
+
+    def _cost(self, usage: Usage) -> Cost:
+        return Cost(nusd=0, source="cache") if self.call.cache == "hit" else super()._cost(usage)
 
     def _bill(self, part: _Part, heard_characters: int) -> None:
         """Bill a provider that failed, of whose speech so much was heard."""

@@ -245,6 +245,8 @@ class BucketSums:
         self.sums = list(map(operator.add, self.sums, values))
 
     def add_times(self, record: RequestRecord) -> None:
+        if record.is_cached:
+            return
         if record.ttfb_ms is not None:
             self._ttfbs.append(record.ttfb_ms)
         if record.status in ("success", "fallback"):

@@ -123,6 +123,8 @@ class Metrics:
         self._overhead: dict[str, BucketCounts] = {}
         self._fallbacks: dict[tuple[str, str, str], int] = {}
         self._rate_limited: dict[tuple[str, str], int] = {}
+        self._phrases = {"hit": 0, "miss": 0}
+        self._saved_nusd = 0
         self._routed: dict[tuple[str, str], int] = {}
         self._replay_lost_s: dict[str, float] = {}
         self._budget_blocked = 0
@@ -147,12 +149,16 @@ class Metrics:
             series.add_cost(record.cost_nusd)
         outcome = "refused" if record.refused else record.status
         series.outcomes[outcome] = series.outcomes.get(outcome, 0) + 1
-        series.duration.observe_ms(record.total_latency_ms)
-        series.ttfb.observe_ms(record.ttfb_ms)
+        if not record.is_cached:
+            series.duration.observe_ms(record.total_latency_ms)
+            series.ttfb.observe_ms(record.ttfb_ms)
         series.overhead.observe_ms(record.gateway_ms)
         if record.attempts and (route := record.attempts[0].route):
             routed = (route, self._name(record.attempts[0].model_id))
             self._routed[routed] = self._routed.get(routed, 0) + 1
+        if record.modality == "tts" and record.attempts and (use := record.attempts[-1].cache):
+            self._phrases[use] += 1
+            self._saved_nusd += record.attempts[-1].saved_nusd
         if BASE_RATE in record.pricing_source:
             series.base_rate += 1
         if record.error_code == BudgetExceededError.code:
@@ -228,6 +234,10 @@ class Metrics:
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
         yield _family("gw_fallbacks", "counter", text, moves)
+        text = "Requests for speech that projects keep, by whether the phrase cache had it."
+        yield _family("gw_phrase_cache", "counter", text, [({"result": use}, n) for use, n in self._phrases.items()])
+        text = "Cost in USD of speech that came from the phrase cache, had its vendor spoken it."
+        yield _family("gw_phrase_cache_saved_usd", "counter", text, [({}, self._saved_nusd / NANO)])
         text = "Requests for a route of gw.yaml, by the model that it chose."
         routed: list[_Sample] = [({"route": route, "model": model}, n) for (route, model), n in self._routed.items()]
         yield _family("gw_routed", "counter", text, routed)

@@ -42,6 +42,13 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
         return (self.text or self.audio) and self.share > 0
 
 
+class PhraseRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts whose speech a project keeps in memory (docs/phrase-cache.md)."""
+
+    takes: Annotated[int, msgspec.Meta(ge=1, le=16), "recordings of each text, made before one is repeated and then used in turn"] = 1
+    longest: Annotated[int, msgspec.Meta(ge=1, le=5_000), "characters of the longest text whose speech is kept"] = 300
+
+
 class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project", omit_defaults=True):
     """A project as gw.yaml, the database and the catalog have it. The texts say what gw.yaml.example says of a field."""
 
@@ -66,6 +73,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     ] = ()
     fallbacks: Annotated[Mapping[Modality, tuple[str, ...]], "replaces the chain of a modality for this project"] = {}
     provider_keys: Annotated[Mapping[str, Secret], "the project's own keys, by provider id"] = {}
+    phrase_cache: Annotated[
+        PhraseRules | None, "speech of texts that are said again; {}: with these defaults. Default: none is kept"
+    ] = None
     capture: Annotated[Capture | None, "words and sound to keep; needs GW_SECRET. Default: nothing is kept"] = None
 
     @property

@@ -20,6 +20,7 @@ BASE_RATE = "base rate"
 
 UsageSource = Literal["vendor", "measured", "estimated"]
 Status = Literal["success", "error", "fallback", "cancelled"]
+CacheUse = Literal["", "hit", "miss"]
 Unit = Literal["tokens", "audio_seconds", "characters"]
 UNIT_OF: dict[Modality, Unit] = {"stt": "audio_seconds", "llm": "tokens", "tts": "characters"}
 
@@ -172,6 +173,10 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     wasted_nusd: int | None = 0
     hedges: bool = False
     """Started beside another attempt that was slow."""
+    cache: CacheUse = ""
+    """Whether the phrase cache had the speech, and no vendor was called; "" where it was not asked."""
+    saved_nusd: int = 0
+    """Price of the vendor for a hit."""
     route: str = ""
     """Route that chose it for the request, "" without one."""
     routing: str = ""
@@ -261,6 +266,11 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     """Fate of its words and sound, where the project has `capture`; None = they were not kept."""
     trace: TraceContext | None = None
     """Span of the caller that the request belongs to. Not stored itself; the telemetry continues it."""
+
+    @property
+    def is_cached(self) -> bool:
+        """Return whether the phrase cache answered: its times say nothing of the vendor."""
+        return bool(self.attempts) and self.attempts[-1].cache == "hit"
 
     @property
     def fell_back(self) -> bool:

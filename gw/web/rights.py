@@ -88,6 +88,9 @@ NEEDS: Mapping[str, Need] = {
     "capture_audio": Need("viewer", "record", capture=True),
     "search_capture": Need("viewer", "body", capture=True),
     "forget_capture": Need("operator", "query", capture=True),
+    # phrase cache: its list has texts of conversations
+    "phrase_cache": Need("viewer", "all", capture=True),
+    "clear_phrase_cache": _OPERATE_ALL,
     # service tokens
     "list_tokens": Need("admin", "listed"),
     "create_token": Need("admin", "listed"),

@@ -9,11 +9,12 @@ from gw.web.routes_capture import CAPTURE
 from gw.web.routes_data_plane import DATA_PLANE
 from gw.web.routes_entities import ENTITIES
 from gw.web.routes_people import PEOPLE
+from gw.web.routes_phrases import PHRASES
 from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
 from gw.web.routes_sessions import SESSIONS, TURNS
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
     *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *oidc_login.ROUTES, *CHARTS, *CAPTURE,
-    *ALERTS, RECONCILE, *DATA_PLANE,
+    *PHRASES, *ALERTS, RECONCILE, *DATA_PLANE,
 ))  # fmt: skip

@@ -63,6 +63,8 @@ async def test_a_log_record_has_every_field(gateway):
                 "pricing_source": "",
                 "estimated_usd": 0.0,
                 "wasted_usd": 0.0,
+                "cache": "",
+                "saved_usd": 0.0,
                 "route": "",
                 "routing": "",
                 "lost_s": None,

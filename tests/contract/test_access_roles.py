@@ -35,18 +35,20 @@ CALLS = {
 OPERATOR = {
     "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks", "update_project", "create_key",
     "update_key", "revoke_key", "test_provider", "forget_capture", "test_alerts", "mute_alert", "unmute_alert",
+    "clear_phrase_cache",
 }  # fmt: skip
 ADMINISTRATOR = {
     "create_project", "delete_project", "create_provider", "update_provider", "delete_provider", "list_tokens", "create_token",
     "get_token", "revoke_token", "list_people", "update_person", "list_logins", "end_login",
 }  # fmt: skip
 """Every other route needs a viewer."""
-CAPTURE = {"read_capture", "capture_audio", "search_capture", "forget_capture"}
+CAPTURE = {"read_capture", "capture_audio", "search_capture", "forget_capture", "phrase_cache"}
 EVERYWHERE = {
     "metrics", "fleet", "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks",
     "create_project", "delete_project", "list_providers", "get_provider", "page_providers", "reliability", "create_provider",
     "update_provider", "delete_provider", "test_provider", "audit_log", "reconcile", "page_settings", "capture_stats",
     "list_people", "update_person", "list_logins", "end_login", "alerts", "test_alerts", "mute_alert", "unmute_alert",
+    "phrase_cache", "clear_phrase_cache",
 }  # fmt: skip
 """A role for some projects is not enough."""
 OF_A_PROJECT = {

@@ -74,7 +74,7 @@ READS = {
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
     "list_keys": "/v1/keys", "list_tokens": "/v1/tokens", "list_people": "/v1/people", "list_logins": "/v1/logins",
     "alerts": "/v1/alerts",
-    "capture_stats": "/v1/capture", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
+    "capture_stats": "/v1/capture", "phrase_cache": "/v1/cache", "list_fallbacks": "/v1/fallbacks", "dashboard_status": "/api/status",
     "dashboard_costs": "/api/costs", "dashboard_latency": "/api/latency", "dashboard_logs": "/api/logs",
     "overview": "/api/overview", "dashboard_projects": "/api/projects", "session": "/api/session",
     "series": "/api/series", "histogram": "/api/histogram?model=groq/openai/gpt-oss-20b", "forecast": "/api/forecast",

@@ -444,6 +444,8 @@ export interface Shapes {
     pricing_source: string;
     estimated_usd: number;
     wasted_usd: number | null;
+    cache: "" | "hit" | "miss";
+    saved_usd: number;
     route: string;
     routing: string;
     lost_s: number | null;

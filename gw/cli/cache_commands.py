@@ -1,0 +1,90 @@
+"""`gw cache`: speech of repeated texts that is kept in memory."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from gw.cli import voice_client
+from gw.cli.backend import Backend, backend_options
+from gw.cli.main import CommandFailed
+from gw.cli.output import aside, money, print_answer
+from gw.cli.resource import from_backend, print_change
+from gw.cli.voice_client import SPEECH_FORMATS
+
+PATH = "/v1/cache"
+COLUMNS = ("project", "model", "voice", "takes", "used", "saved", "text")
+_project = click.option("--project", help="Only phrases of this project.")
+
+
+@click.group()
+def cache() -> None:
+    """List, fill or empty the phrase cache.
+
+    It keeps speech of texts that are said again, for projects with the setting `phrase_cache`.
+    """
+
+
+@cache.command("list")
+@_project
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="Phrases to show.")
+@from_backend("The answer as JSON.")
+def list_(project: str | None, limit: int, as_json: bool, backend: Backend) -> None:
+    """List the phrases used last, the latest first."""
+    answer = backend.change("GET", PATH, project=project, limit=limit)
+    print_answer(answer, COLUMNS, map(_row, answer["latest"]), as_json=as_json)
+    if not as_json:
+        aside(
+            f"{answer['phrases']} phrases, {answer['bytes'] / 1e6:.1f} of {answer['max_bytes'] / 1e6:g} MB; since the start "
+            f"{answer['hits']} hits, {answer['misses']} misses, {money(answer['saved_usd'])} saved"
+        )
+
+
+def _row(phrase: Mapping[str, Any]) -> tuple[Any, ...]:
+    names = ("project", "model_id", "voice", "takes", "used")
+    return (*(phrase[name] for name in names), money(phrase["saved_usd"]), phrase["text"])
+
+
+@cache.command()
+@_project
+@click.option("--model", help="Only phrases of this model id.")
+@click.option("--voice", help="Only phrases in this voice of the vendor's.")
+@from_backend("The answer as JSON.")
+def clear(project: str | None, model: str | None, voice: str | None, as_json: bool, backend: Backend) -> None:
+    """Forget phrases: all of them, or those of a project, a model or a voice."""
+    answer = backend.change("DELETE", PATH, project=project, model=model, voice=voice)
+    print_change(answer, f"forgot {answer['phrases']} phrases", as_json=as_json)
+
+
+@cache.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--model", default="default", help="Model, stack, route or alias, as apps name it.")
+@click.option("--voice", default="", help="Voice, as apps name it.")
+@click.option("--format", "audio_format", type=click.Choice(sorted(SPEECH_FORMATS.values())), default="pcm", show_default=True,
+              help="Format that apps request.")  # fmt: skip
+@click.option("--project", help="Project whose apps say it; with a project key, that is its own.")
+@click.option("--takes", type=click.IntRange(1, 16), default=1, show_default=True, help="How often each text is spoken.")
+@backend_options
+def warm(file: Path, model: str, voice: str, audio_format: str, project: str | None, takes: int, backend: Backend) -> None:
+    """Speak each line of FILE once, so that apps find it in the cache.
+
+    Requests of apps find the speech if they have the same text, model, voice, format and settings.
+
+    \b
+    gw cache warm greetings.txt --model openai/tts-1 --voice nova
+    """
+    texts = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    if not texts:
+        raise CommandFailed(f"{file} has no text: write one on each line")
+    spent, headers = 0.0, {"X-GW-Project": project} if project else {}
+    for text in texts:
+        for _ in range(takes):
+            call = voice_client.speak(backend, text, model, voice, audio_format, headers, io.BytesIO())
+            spent += call.cost_usd or 0
+            if not call.cache:
+                raise CommandFailed(f"not kept: {text[:40]!r}. The project needs phrase_cache, whose `longest` allows the text")
+    aside(f"{len(texts)} texts spoken, {money(spent)}")

@@ -1,0 +1,121 @@
+"""Speech from the phrase cache in place of a vendor's call, and the recording of a vendor's speech for it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of
+from gw.providers.spec import SpeakStream
+from gw.registry.catalog import Model, Provider
+from gw.relay.prepared_call import PreparedCall
+from gw.types.audio import AudioFormat
+from gw.types.entities import PhraseRules, Project
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+
+_MOST_BYTES = 8 * 2**20
+"""Audio of one text; longer ones are not kept."""
+
+
+class CachedCall(AbstractAsyncContextManager[SpeakStream]):
+    """The call of a candidate that is answered from the cache."""
+
+    began = False
+    """Nothing was sent to the vendor."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+
+    async def __aenter__(self) -> SpeakStream:
+        return _CachedStream(self._take)
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class _CachedStream:
+    """The whole of a take at once; whoever plays it sets the pace."""
+
+    def __init__(self, take: Take) -> None:
+        self.format: AudioFormat = take.format
+        self._take = take
+
+    async def receive(self) -> list[SpeakEvent]:
+        return self._take.events()
+
+
+class CachedSpeech:
+    """Speech that the phrase cache has for one request, and that it gets from it.
+
+    A request is looked up once for each candidate. Speech that a second vendor had to complete is not kept.
+    """
+
+    def __init__(self, cache: PhraseCache, request: SpeakRequest) -> None:
+        self._cache = cache
+        self._request = request
+        self._rules: PhraseRules | None = None
+        self._project = ""
+        self._keys: dict[str, bytes] = {}
+        self._takes: dict[str, Take] = {}
+        self._kept: KeptPhrase | None = None
+        self._key = b""
+        self._format: AudioFormat | None = None
+        self._audio: list[bytes] = []
+        self._words: list[WordTiming] = []
+        self._bytes = 0
+        self.is_hit = False
+        """The cache answers."""
+
+    @property
+    def asked(self) -> bool:
+        return bool(self._keys)
+
+    def applies(self, project: Project) -> bool:
+        """Return whether the project keeps the speech of such a text."""
+        rules, request = project.phrase_cache, self._request
+        return rules is not None and not request.no_store and len(request.text) <= rules.longest
+
+    def find(self, project: Project, provider: Provider, model: Model, voice: str) -> Take | None:
+        """Return the take with which a candidate is answered for."""
+        if model.id not in self._keys:
+            assert project.phrase_cache is not None
+            self._rules, self._project = project.phrase_cache, project.id
+            key = self._keys[model.id] = key_of(project.id, provider, model.name, voice, self._request)
+            if (take := self._cache.find(key, self._rules.takes)) is not None:
+                self._takes[model.id] = take
+        take = self._takes.get(model.id)
+        self.is_hit = take is not None
+        return take
+
+    def record(self, call: PreparedCall[SpeakStream], fmt: AudioFormat, voice: str) -> None:
+        """Begin to keep what the vendor of a call speaks, unless the cache has it."""
+        key = self._keys.get(call.model.id)
+        if key is not None and call.cache == "miss":
+            self._key, self._format = key, fmt
+            self._kept = KeptPhrase(self._project, call.model.id, voice, self._request.text, [])
+
+    def stop(self) -> None:
+        """Keep nothing of this speech."""
+        self._kept = None
+
+    def add(self, events: list[SpeakEvent]) -> None:
+        """Note events of the vendor that are passed on; with the last of them the speech is kept."""
+        if self._kept is None:
+            return
+        for event in events:
+            if isinstance(event, AudioChunk):
+                self._bytes += len(event.data)
+                if self._bytes > _MOST_BYTES:
+                    self._kept, self._audio = None, []
+                    return
+                self._audio.append(event.data)
+            elif isinstance(event, WordTiming):
+                self._words.append(WordTiming(word=event.word, start_s=event.start_s, end_s=event.end_s))
+            elif isinstance(event, SpeakEnd) and self._bytes and self._rules is not None and self._format is not None:
+                self._kept.takes.append(Take(self._format, b"".join(self._audio), tuple(self._words)))
+                self._cache.add(self._key, self._kept, self._rules.takes)
+                self._kept = None
+                return
+
+    def saved(self, model: Model, nusd: int) -> None:
+        """Note what the vendor would have charged for a hit."""
+        self._cache.note_saved(self._keys[model.id], nusd)

@@ -1,0 +1,47 @@
+"""Routes of the phrase cache."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from gw.admin import phrases
+from gw.web.route import QueryField, Request, Route
+
+_PROJECT = QueryField("project", {"type": "string"}, "Only phrases of this project.")
+_phrases = partial(Route, tag="Phrase cache")
+
+
+def _report(request: Request) -> phrases.CacheReport:
+    gateway, query = request.gateway, request.query
+    return phrases.report(
+        gateway.relay.phrases, request.catalog, workers=len(gateway.workers()), project=query["project"],
+        limit=query["limit"] or phrases.DEFAULT_PHRASES,
+    )  # fmt: skip
+
+
+async def _clear(request: Request) -> phrases.CacheCleared:
+    gateway, query = request.gateway, request.query
+    return phrases.clear(
+        gateway.relay.phrases, request.catalog, workers=len(gateway.workers()), project=query["project"], model=query["model"],
+        voice=query["voice"],
+    )  # fmt: skip
+
+
+PHRASES = (
+    _phrases(
+        "GET", "/v1/cache", "phrase_cache", "Size and use of the phrase cache, and the phrases used last.", _report,
+        query=(_PROJECT, QueryField(
+            "limit", {"type": "integer", "minimum": 1, "maximum": phrases.MAX_PHRASES, "default": phrases.DEFAULT_PHRASES},
+            "Phrases to list.",
+        )),
+        answers=(phrases.CacheReport,), errors=(404, 422),
+    ),
+    _phrases(
+        "DELETE", "/v1/cache", "clear_phrase_cache", "Forget phrases: all, or those of a project, a model or a voice.", _clear,
+        query=(
+            _PROJECT, QueryField("model", {"type": "string"}, "Only those of this model id."),
+            QueryField("voice", {"type": "string"}, "Only those in this voice of the vendor's; empty: its default."),
+        ),
+        answers=(phrases.CacheCleared,), errors=(404, 422),
+    ),
+)  # fmt: skip

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import DAEMON, gateway_in
+
+TEXT = DAEMON.replace("default_stack: demo,", "default_stack: demo, phrase_cache: {},")
+
+
+@pytest.fixture
+def running(tmp_path):
+    with gateway_in(tmp_path, TEXT) as real_gateway:
+        yield real_gateway
+
+
+def test_texts_are_warmed_listed_and_forgotten(run, running, tmp_path):
+    texts = tmp_path / "greetings.txt"
+    texts.write_text("Hello there.\n\nGood bye.\n", encoding="utf-8")
+    warmed = run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
+    assert warmed.exit_code == 0, warmed.output
+    assert "2 texts spoken" in warmed.stderr
+    head, *rows = (line.split("\t") for line in run("cache", "list").stdout.splitlines())
+    assert head == ["project", "model", "voice", "takes", "used", "saved", "text"]
+    assert [(row[1], row[3], row[-1]) for row in rows] == [("sim/tone", "1", "Good bye."), ("sim/tone", "1", "Hello there.")]
+    assert json.loads(run("cache", "list", "--json").stdout)["misses"] == 2
+    assert "forgot 0 phrases" in run("cache", "clear", "--voice", "nobody").output
+    assert "forgot 2 phrases" in run("cache", "clear").output
+    refused = run("cache", "warm", str(texts), "--model", "sim/tone")
+    assert refused.exit_code == 1
+    assert "not kept: 'Hello there.'" in refused.stderr
+    texts.write_text("\n", encoding="utf-8")
+    refused = run("cache", "warm", str(texts))
+    assert refused.exit_code == 1
+    assert "has no text" in refused.stderr
