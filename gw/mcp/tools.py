@@ -111,7 +111,7 @@ class McpTool:
 
         A call is checked by the whole one; its errors name all that can be.
         """
-        properties = {name: _without(each, "minLength") for name, each in self.input_schema["properties"].items()}
+        properties = {name: _without(each, "minLength", "minimum", "maximum") for name, each in self.input_schema["properties"].items()}
         if "period" in properties:
             properties["period"] = {"type": "string"}
         if self.rows is not None:
@@ -221,8 +221,8 @@ def _one_of(values: list[str]) -> Json:
     return {"type": "string", "pattern": f"^({'|'.join(values)})$"}
 
 
-def _without(schema: Json, name: str) -> Json:
-    return {key: value for key, value in schema.items() if key != name}
+def _without(schema: Json, *names: str) -> Json:
+    return {key: value for key, value in schema.items() if key not in names}
 
 
 def _resolved(schema: Json, definitions: Json) -> Json:
@@ -270,16 +270,16 @@ TOOLS: tuple[McpTool, ...] = (
     ),
     McpTool(
         name="get_latency_stats", operation="latency", title="Latency", rows=RowPages(entries="models"),
-        use="Use it to find slow models; list_turns shows what callers waited.",
+        use="Finds slow models; list_turns shows what callers waited.",
     ),
     McpTool(
         name="get_logs", operation="logs", title="Request log", rows=RowPages(columns=_LOG_COLUMNS, before="id", page=10),
-        use="Use it to find single requests: every filter applies before the limit, so `status: error` lists the last failures. "
+        use="Every filter applies before the limit, so `status: error` lists the last failures. "
         "get_request tells all about one.",
     ),
     McpTool(
         name="get_request", operation="request", title="One request",
-        use="Use it to explain one request: each attempt, why it fell back, units, costs.",
+        use="Explains one request: each attempt, why it fell back, units, costs.",
     ),
     McpTool(
         name="list_sessions", operation="sessions", title="Conversations",
@@ -292,7 +292,7 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(
         name="list_turns", operation="turns", title="Turns of conversations",
         rows=RowPages(columns=_TURN_COLUMNS, before="first_request_id"),
-        use="Use it to find turns in which callers waited: `first_audio_ms` is from their last word to the answer's first sound.",
+        use="Finds turns in which callers waited: `first_audio_ms` is from their last word to the answer's first sound.",
     ),
     McpTool(
         name="get_turn", operation="turn", title="One turn of a conversation",
@@ -305,7 +305,7 @@ TOOLS: tuple[McpTool, ...] = (
     ),
     McpTool(
         name="get_audit_log", operation="audit_log", title="Audit log", rows=RowPages(before="id", page=10),
-        use="Use it to see who changed the configuration, and when.",
+        use="It says who changed what, and when.",
     ),
     McpTool(name="list_providers", operation="list_providers", title="Providers", rows=RowPages(member="providers")),
     McpTool(name="get_provider", operation="get_provider", title="One provider"),

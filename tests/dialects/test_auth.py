@@ -16,6 +16,7 @@ from gw.registry.credentials import Credentials
 from gw.telemetry.clock import RequestIds
 from gw.types.entities import Project, StoredKey
 from gw.types.ids import TraceContext
+from gw.types.roles import EVERYTHING
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
 
@@ -164,16 +165,16 @@ def test_anything_else_is_401(sent):
 
 
 def test_rights_of_a_principal():
-    assert principal(access(), None).is_admin
-    assert principal(access(CLOSED), ADMIN.encode()).is_admin
-    assert not principal(access(CLOSED), KEY.encode()).is_admin
+    assert principal(access(), None).access == EVERYTHING
+    assert principal(access(CLOSED), ADMIN.encode()).access == EVERYTHING
+    assert principal(access(CLOSED), KEY.encode()).access is None
 
 
 def test_a_key_created_through_the_api():
     closed = access(CLOSED, made_key("gwk_made"))
     caller = identify(closed, scope(bearer("gwk_made")))
     assert (caller.project, caller.key_id) == ("shop", "key_1")
-    assert not principal(closed, b"gwk_made").is_admin
+    assert principal(closed, b"gwk_made").access is None
     assert identify(closed, scope(bearer(KEY))).project == "shop"
     with pytest.raises(AuthError):
         identify(access(CLOSED), scope(bearer("gwk_made")))  # revoked
@@ -192,7 +193,7 @@ def test_in_an_open_gateway_a_key_says_the_project_and_keeps_nobody_out():
     assert identify(open_, scope(bearer("gwk_made"))).project == "shop"
     assert identify(open_, scope(bearer("anything"))).project == "default"
     assert identify(open_, scope()).project == "default"
-    assert principal(open_, b"gwk_made").is_admin
+    assert principal(open_, b"gwk_made").access == EVERYTHING
     late = access(Auth(), made_key("gwk_made", expires_at=now - 1))
     assert identify(late, scope(bearer("gwk_made"))).project == "default"
 
