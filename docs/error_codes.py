@@ -6,8 +6,11 @@ import inspect
 import re
 import typing
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
+import gw
 from gw.errors import GwError
 from gw.gateway import HealthProblem
 
@@ -26,6 +29,9 @@ def errors(kind: type[GwError] = GwError) -> Iterator[type[GwError]]:
 
 def codes() -> set[tuple[str, int]]:
     """Return each code with its status; a class without a code of its own is told apart by its subclasses only."""
+    for module in walk_packages(gw.__path__, "gw."):  # an error is known once its module is imported
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
     own = [kind for kind in errors() if "code" in vars(kind) or kind is GwError]
     return {(kind.code, kind.status) for kind in own if isinstance(inspect.getattr_static(kind, "status"), int)}
 

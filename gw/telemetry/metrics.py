@@ -279,11 +279,14 @@ class Metrics:
         yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
         yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
-        if (spans := facts.spans) is not None:
-            yield _family("gw_otlp_spans_exported", "counter", "Spans that a collector has accepted.", [({}, spans.exported)])
-            text = "Spans that never reached a collector: no room while it was away, refused, no time at the end, or their process ended."
-            yield _family("gw_otlp_spans_dropped", "counter", text, [({"reason": r}, n) for r, n in spans.dropped.items()])
-            yield _family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", [({}, spans.pending)])
+        spans = facts.spans  # without `telemetry.otlp` these families have no samples
+        exported: list[_Sample] = [] if spans is None else [({}, spans.exported)]
+        yield _family("gw_otlp_spans_exported", "counter", "Spans that a collector has accepted.", exported)
+        text = "Spans that never reached a collector: no room while it was away, refused, no time at the end, or their process ended."
+        dropped: list[_Sample] = [] if spans is None else [({"reason": r}, n) for r, n in spans.dropped.items()]
+        yield _family("gw_otlp_spans_dropped", "counter", text, dropped)
+        pending: list[_Sample] = [] if spans is None else [({}, spans.pending)]
+        yield _family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", pending)
         text = "Seconds in which the server that counts for the fleet could not be reached."
         yield _family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
 
