@@ -9,7 +9,7 @@ State         Client                                     Provider
 admitted      waits for the handshake                    is being dialled; audio is kept for it
 streaming     `Audio`, `Forward`, `Control.FLUSH`        events → frames
 finishing     `Control.FINISH`; its frames are read on   the remaining events, then the end of the session
-left          has closed: nothing is sent to it any more has FAREWELL_S to end the session and report usage
+left          has closed: nothing is sent to it any more has `FAREWELL_S` (relay) to end the session
 closed        normal close, or an error from the relay   released
 ============  =========================================  ==============================================
 """

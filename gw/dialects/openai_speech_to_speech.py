@@ -30,15 +30,15 @@ def other_model(session: WebSocketSession, model: str) -> str | None:
 
 
 def is_held_by_vendor(session: WebSocketSession, model: str) -> bool:
-    """Return whether the model that a caller names hears and speaks itself."""
+    """Return whether the model that a caller names is one of the gateway's, and hears and speaks itself."""
     catalog = session.gateway.current.catalog
     if not model or model in catalog.stacks:
         return False
     try:
         first, *_ = session.gateway.relay.resolve(model, "llm", session.caller)
     except UnknownNameError:
-        return False  # a model of the default stack's vendor, say: three models hold the conversation
-    return converses(catalog.provider(first.provider), first)
+        return False  # three models hold the conversation, whatever its name
+    return catalog.find(first.id, "llm") is not None and converses(catalog.provider(first.provider), first)
 
 
 async def pass_through(session: WebSocketSession, model: str, settings: dict[str, Any]) -> bool:

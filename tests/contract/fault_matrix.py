@@ -16,9 +16,9 @@ import attrs
 import trio
 import trio.testing
 
-from gw.dialects.live_transcription import FAREWELL_S
 from gw.errors import GwError
 from gw.net.ws import WsClosed, open_ws
+from gw.relay.live_session import FAREWELL_S
 from gw.types.usage import RequestRecord
 from tests.contract import test_live_faults as live
 from tests.contract.callers import CALLERS, SOCKETS, Caller, SocketCaller

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gw.dialects.live_transcription import FAREWELL_S
+from gw.relay.live_session import FAREWELL_S
 from tests.contract import test_live_faults as live
 from tests.contract.callers import CALLERS, SOCKETS
 from tests.contract.fault_matrix import (
