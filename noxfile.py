@@ -295,11 +295,11 @@ def clients(session: nox.Session) -> None:
         session.warn("LEFT OUT: the JDK's HTTP client, because java is not installed (Debian package: default-jdk-headless)")
         leave_out.append("--ignore-glob=*/test_java*.py")
     if shutil.which("node") and shutil.which("npm"):
-        for folder in (CLIENTS / "node", CLIENTS / "node" / "mcp"):  # the second brings the newer node that it needs
+        for folder in (CLIENTS / "node", CLIENTS / "node" / "mcp", CLIENTS / "node" / "oidc"):  # mcp brings the newer node that it needs
             session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder), external=True)
     else:
-        session.warn("LEFT OUT: Node SDKs and MCP tools, because node or npm is not installed (Debian packages: nodejs, npm)")
-        leave_out += ["--ignore-glob=*/test_node*.py", "--ignore-glob=*/test_mcp*.py"]
+        session.warn("LEFT OUT: Node SDKs, MCP tools, an OpenID provider, because node or npm is missing (Debian packages: nodejs, npm)")
+        leave_out += ["--ignore-glob=*/test_node*.py", "--ignore-glob=*/test_mcp*.py", "--ignore-glob=*/test_oidc*.py"]
     session.run("pytest", "-q", *PARALLEL, "-m", "clients", str(CLIENTS), *leave_out, *session.posargs)
 
 

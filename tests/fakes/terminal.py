@@ -106,7 +106,8 @@ class Terminal:
 @contextlib.contextmanager
 def terminal(folder: Path, **env: str) -> Iterator[Terminal]:
     """Open a terminal whose `gw` and `python` are those of the tests, without the settings of whoever runs them."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("GW_", "PYTEST_", "COV_")) and name != "VIRTUAL_ENV"}
+    of_callers = ("GW_", "PYTEST_", "COV_", "UV_PYTHON", "VIRTUAL_ENV")  # nox names the interpreter that uv installs for
+    own = {name: value for name, value in os.environ.items() if not name.startswith(of_callers)}
     programs = f"{Path(sys.executable).parent}:{own['PATH']}"
     home = {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder / ".config"), "TMPDIR": str(folder)}
     settings = {"PATH": programs, "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONDONTWRITEBYTECODE": ""}
