@@ -13,7 +13,6 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, cast
 
 import attrs
 import structlog
@@ -23,12 +22,9 @@ from gw.engines.environment import child_environment
 from gw.errors import one_error
 from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart
 from gw.otel.spans import count_of, is_kept
-from gw.store.pipe_messages import framed, take_message
+from gw.store.process_pipes import receive_from, send_to
 from gw.store.record_lines import decode_record
 from gw.types.span_counts import SpanCounts
-
-if TYPE_CHECKING:
-    from trio.abc import SendStream
 
 QUEUED = 2_000  # lines that wait for the process, about 1 kB each; when full, the oldest are dropped and counted
 BATCH = 500  # lines in a message
@@ -37,7 +33,6 @@ _ATTEMPT = b'"outcome":"'
 """Occurs in a line once for each attempt: nearly the number of its spans, for a look at what waits."""
 _PROGRAM = "from gw.otel.export_program import main; main()"
 _DEATH_S = 2.0
-_PIECE_BYTES = 65_536
 _log = structlog.get_logger("gw.otel")
 
 
@@ -161,12 +156,12 @@ class OtlpExporter:
 
     async def _answer(self, message: ExportBatch | ExportClose) -> ExportCounters:
         """Send a message and return its answer, however the caller fares. Raises _ProcessLost."""
-        answer = None
+        answer: ExportCounters | None = None
         with trio.move_on_after(ANSWER_S, shield=True):
             with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 process = await self._running()
-                await _stdin(process).send_all(framed(message))
-                answer = await self._receive(process)
+                await send_to(process, message)
+                answer = await receive_from(process, self._received)
         if answer is None:
             await self._end()
             raise _ProcessLost("the process that exports telemetry has ended or does not answer")
@@ -177,18 +172,8 @@ class OtlpExporter:
             self._process = await trio.lowlevel.open_process(
                 [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
             )
-            await _stdin(self._process).send_all(framed(self._start))
+            await send_to(self._process, self._start)
         return self._process
-
-    async def _receive(self, process: trio.Process) -> ExportCounters | None:
-        """Return None if the process ends."""
-        assert process.stdout is not None
-        while (answer := take_message(self._received)) is None:
-            piece = await process.stdout.receive_some(_PIECE_BYTES)
-            if not piece:
-                return None
-            self._received += piece
-        return cast("ExportCounters", answer)
 
     async def _end(self) -> None:
         process, self._process = self._process, None
@@ -215,11 +200,6 @@ class OtlpExporter:
                 await self._end()
         if dropped := sum(self.counts.dropped.values()):
             _log.warning("otlp_spans_dropped", why=self._trouble or self._now.error, **self.counts.dropped, spans=dropped)
-
-
-def _stdin(process: trio.Process) -> SendStream:
-    assert process.stdin is not None
-    return process.stdin
 
 
 @asynccontextmanager

@@ -26,12 +26,11 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import structlog
 import trio
-from trio.abc import SendStream
 
 from gw.engines.environment import child_environment
 from gw.store.commit_program import CommitAnswer, CommitJob, CommitStart
 from gw.store.committer import Committer, ProcessEnded
-from gw.store.pipe_messages import framed, take_message
+from gw.store.process_pipes import receive_from, send_to
 from gw.store.record_database import DatabaseFaults, DatabaseTarget
 from gw.store.record_log import log_safely
 
@@ -42,7 +41,6 @@ log = structlog.get_logger()
 ANSWER_S = 30.0  # for one job; the longest, moving a WAL of 32 MB on a slow disk, takes seconds
 _PROGRAM = "from gw.store.commit_program import main; main()"
 """Not `-m`: what is pickled must be of the module `gw.store.commit_program` on both sides, not of `__main__`."""
-_PIECE_BYTES = 65_536
 _EXIT_S = 0.5  # for a process whose pipe has ended, before it is killed
 _DEATH_S = 5.0  # for a killed process, which a disk that does not answer may hold up
 _NAME = "the process that writes to the database"
@@ -110,12 +108,12 @@ class CommitProcess:
 
     async def _answer(self, job: CommitJob) -> CommitAnswer:
         """Send a job and wait for its answer, however the caller fares. Raises ProcessEnded."""
-        answer = None
+        answer: CommitAnswer | None = None
         with trio.move_on_after(self._answer_s, shield=True) as waiting:
             try:
                 process = await self._running()
-                await _stdin(process).send_all(framed(job))
-                answer = await self._receive(process)
+                await send_to(process, job)
+                answer = await receive_from(process, self._received)
             except (OSError, trio.BrokenResourceError):  # it cannot be started, or has ended
                 answer = None
         if answer is None:
@@ -132,18 +130,8 @@ class CommitProcess:
                 [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 pass_fds=(self._lock,), env=child_environment(),
             )  # fmt: skip
-            await _stdin(self._process).send_all(framed(self._start))
+            await send_to(self._process, self._start)
         return self._process
-
-    async def _receive(self, process: trio.Process) -> CommitAnswer | None:
-        """Return None if the process ends."""
-        assert process.stdout is not None
-        while (answer := take_message(self._received)) is None:
-            piece = await process.stdout.receive_some(_PIECE_BYTES)
-            if not piece:
-                return None
-            self._received += piece
-        return cast("CommitAnswer", answer)
 
     async def _end(self) -> str:
         """Kill the process if it still runs, and wait for its end; return how it ended."""
@@ -173,11 +161,6 @@ class CommitProcess:
                 await self.run(Committer.close)
         finally:
             await self._end()
-
-
-def _stdin(process: trio.Process) -> SendStream:
-    assert process.stdin is not None
-    return process.stdin
 
 
 def _how_it_ended(status: int | None) -> str:
