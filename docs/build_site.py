@@ -54,9 +54,9 @@ def navigation() -> list[tuple[str, list[Path]]]:
 def navigation_faults() -> list[str]:
     """Return what is wrong with docs/navigation.toml: pages that it lacks, repeats, or names though they do not exist."""
     listed = Counter(page for _, members in navigation() for page in members)
-    found = [f"docs/navigation.toml names {page.relative_to(ROOT)}, which does not exist" for page in listed if not page.exists()]
-    found += [f"docs/navigation.toml names {page.relative_to(ROOT)} {times} times" for page, times in listed.items() if times > 1]
-    return found + [
+    faults = [f"docs/navigation.toml names {page.relative_to(ROOT)}, which does not exist" for page in listed if not page.exists()]
+    faults += [f"docs/navigation.toml names {page.relative_to(ROOT)} {times} times" for page, times in listed.items() if times > 1]
+    return faults + [
         f"{page.relative_to(ROOT)} is in no section of docs/navigation.toml: add it to one, or move it into a folder that is one"
         for page in pages() if page not in listed
     ]  # fmt: skip
@@ -191,10 +191,10 @@ class Built(HTMLParser):
 def site_faults(site: Path) -> list[str]:
     """Return broken links, anchors and pictures, what would be loaded from elsewhere, and what a page lacks."""
     built = {path: Built(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
-    found = []
+    faults = []
     for path, page in built.items():
         name = path.relative_to(site)
-        found += [f"{name}: loads {source} from elsewhere" for source in page.loaded if urlsplit(source).netloc]
+        faults += [f"{name}: loads {source} from elsewhere" for source in page.loaded if urlsplit(source).netloc]
         for target in [*page.links, *page.loaded]:
             parts = urlsplit(target)
             if parts.scheme or parts.netloc or name.name == "404.html":
@@ -202,20 +202,20 @@ def site_faults(site: Path) -> list[str]:
             other = (path.parent / unquote(parts.path)).resolve() if parts.path else path
             other = other / "index.html" if other.is_dir() else other
             if not other.exists():
-                found.append(f"{name}: {target} does not exist")
+                faults.append(f"{name}: {target} does not exist")
             elif parts.fragment and other in built and unquote(parts.fragment) not in built[other].anchors | {"__top"}:
-                found.append(f"{name}: {target}: no such anchor")
+                faults.append(f"{name}: {target}: no such anchor")
     for source in pages():
         path = (site / site_path(source)).with_suffix(".html")
         if path not in built:
-            found.append(f"{source.relative_to(ROOT)} is not on the site")
+            faults.append(f"{source.relative_to(ROOT)} is not on the site")
             continue
         wanted = Counter(COUNTED[token.type] for token in tokens(source) if token.type in COUNTED)
-        found += [
+        faults += [
             f"{source.relative_to(ROOT)}: {wanted[kind]} {kind}, on the site {built[path].counts[kind]}"
             for kind in COUNTED.values() if wanted[kind] != built[path].counts[kind]
         ]  # fmt: skip
-    return found
+    return faults
 
 
 def main(out: Path) -> int:
@@ -227,12 +227,12 @@ def main(out: Path) -> int:
         subprocess.run(command, cwd=folder, check=True, env=os.environ | {"NO_COLOR": "1"})
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(folder / "site", out)
-    found = site_faults(out)
-    for fault in found:
+    faults = site_faults(out)
+    for fault in faults:
         print(fault, file=sys.stderr)
-    if not found:
+    if not faults:
         print(f"{out}: {len(pages())} pages, every link, anchor and picture resolves")
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -52,13 +52,13 @@ def title(page: Path) -> str:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors of a page, by GitHub's rule: lower case, no punctuation, hyphens for spaces, a number for a repetition."""
-    found: set[str] = set()
+    anchors: set[str] = set()
     for number, token in enumerate(tokens(page)):
         if token.type == "heading_open":
             name = re.sub(r"[^\w\- ]", "", _plain(tokens(page)[number + 1]).lower()).replace(" ", "-")
-            repeated = next(n for n in range(len(found) + 1) if (f"{name}-{n}" if n else name) not in found)
-            found.add(f"{name}-{repeated}" if repeated else name)
-    return found
+            repeated = next(n for n in range(len(anchors) + 1) if (f"{name}-{n}" if n else name) not in anchors)
+            anchors.add(f"{name}-{repeated}" if repeated else name)
+    return anchors
 
 
 def links(page: Path) -> list[str]:
@@ -70,26 +70,26 @@ def links(page: Path) -> list[str]:
 
 def blocks(page: Path) -> list[Block]:
     """Return the code blocks of a page, in order."""
-    found, marker, name = [], "", str(page.relative_to(ROOT))
+    blocks, marker, name = [], "", str(page.relative_to(ROOT))
     for token in tokens(page):
         if token.type == "fence":
             assert token.map is not None
-            found.append(Block(name, token.map[0] + 1, token.info.strip(), token.content, marker))
+            blocks.append(Block(name, token.map[0] + 1, token.info.strip(), token.content, marker))
         comment = token.content.strip() if token.type == "html_block" else ""
         marker = comment.removeprefix("<!--").removesuffix("-->").strip()
-    return found
+    return blocks
 
 
 def block_faults() -> list[str]:
     """Return code blocks without a language that tests know, and with a marker that says nothing."""
-    found = []
+    faults = []
     for block in (block for page in [*pages(), ROOT / "README.md"] for block in blocks(page)):
         place = f"{block.page}:{block.line}"
         if block.language not in LANGUAGES:
-            found.append(f"{place}: a code block needs a language ({', '.join(sorted(LANGUAGES))}), not {block.language!r}")
+            faults.append(f"{place}: a code block needs a language ({', '.join(sorted(LANGUAGES))}), not {block.language!r}")
         if block.marker.startswith(("not ", "run ", "file", "given", "output", "values")) and not MARKER.fullmatch(block.marker):
-            found.append(f"{place}: the comment before a code block is not understood: {block.marker}")
-    return found
+            faults.append(f"{place}: the comment before a code block is not understood: {block.marker}")
+    return faults
 
 
 def picture_faults() -> list[str]:

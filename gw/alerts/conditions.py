@@ -84,8 +84,8 @@ FROM_RECORDS: frozenset[AlertRule] = frozenset(("error_rate", "fallback_rate", "
 def sightings(snapshot: AlertFacts, settings: AlertSettings, open_keys: Collection[IncidentKey]) -> list[Sighting]:
     """Return what is wrong. `open_keys`: incidents that are open already."""
     judge = _Judge(snapshot, settings, frozenset(open_keys))
-    found = [sighting for rule in _RULES for sighting in rule(judge)]
-    return [sighting for sighting in found if sighting.rule not in settings.disabled]
+    sightings = [sighting for rule in _RULES for sighting in rule(judge)]
+    return [sighting for sighting in sightings if sighting.rule not in settings.disabled]
 
 
 @attrs.frozen

@@ -18,10 +18,10 @@ _SPOKEN = "http/protobuf"
 def otlp_missing() -> str:
     """Return what to install for exporting telemetry; "" if it is installed."""
     try:
-        found = find_spec("opentelemetry.sdk") and find_spec("opentelemetry.exporter.otlp.proto.http")
+        sdk = find_spec("opentelemetry.sdk") and find_spec("opentelemetry.exporter.otlp.proto.http")
     except ModuleNotFoundError:
-        found = None
-    return "" if found else install_extra(OTLP_EXTRA)
+        sdk = None
+    return "" if sdk else install_extra(OTLP_EXTRA)
 
 
 def header_problems(otlp: Otlp) -> Iterator[tuple[str, str]]:

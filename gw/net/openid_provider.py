@@ -72,16 +72,16 @@ class OpenIdProvider:
         async with self._lock:
             if self._metadata is None or trio.current_time() >= self._metadata_until:
                 address = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
-                found = _decoded(await self._call(b"GET", address), Metadata, "its discovery document")
-                self._check(found)
-                self._metadata, self._metadata_until = found, trio.current_time() + CACHED_S
+                metadata = _decoded(await self._call(b"GET", address), Metadata, "its discovery document")
+                self._check(metadata)
+                self._metadata, self._metadata_until = metadata, trio.current_time() + CACHED_S
             return self._metadata
 
-    def _check(self, found: Metadata) -> None:
-        if found.issuer != self.settings.issuer:
-            raise SignInRefused(what=f"the provider calls itself {found.issuer!r}, not as in auth.oidc.issuer", reason="issuer")
+    def _check(self, metadata: Metadata) -> None:
+        if metadata.issuer != self.settings.issuer:
+            raise SignInRefused(what=f"the provider calls itself {metadata.issuer!r}, not as in auth.oidc.issuer", reason="issuer")
         local = is_loopback(urlsplit(self.settings.issuer).hostname or "")
-        for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri, found.userinfo_endpoint):
+        for address in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri, metadata.userinfo_endpoint):
             parts = urlsplit(address)
             if address and parts.scheme != "https" and not (local and parts.scheme == "http" and is_loopback(parts.hostname or "")):
                 raise SignInRefused(what=f"the provider names an address without TLS: {address[:200]}", reason="provider")

@@ -130,13 +130,13 @@ class PhraseCache:
 
     def latest(self, count: int, *, project: str | None = None) -> Sequence[KeptPhrase]:
         """Return the phrases that were used last, the latest first."""
-        found: list[KeptPhrase] = []
+        newest: list[KeptPhrase] = []
         for phrase in reversed(self._phrases.values()):
-            if len(found) == count:
+            if len(newest) == count:
                 break
             if _is_of(phrase, project, None, None):
-                found.append(phrase)
-        return found
+                newest.append(phrase)
+        return newest
 
 
 def _is_of(phrase: KeptPhrase, project: str | None, model_id: str | None, voice: str | None) -> bool:

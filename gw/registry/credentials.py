@@ -278,7 +278,7 @@ class Credentials:
         return _ANYONE
 
     def session(self, auth: Auth, catalog: Catalog, cookie: bytes) -> Principal | None:
-        """Return the holder of a stored session of the dashboard; None when there is none, or it has ended. It counts as a use."""
+        """Return the holder of a stored session of the dashboard; None for an unknown one, or one that has ended. It counts as a use."""
         login, principal = self._current(auth, catalog).logins.get(sha256(cookie).digest(), (None, None))
         now = self._clock.now()
         if login is None or principal is None or principal.expires_at is None or principal.expires_at <= now:
