@@ -72,7 +72,7 @@ if newest and newest > run then return {redis.call('ZCARD', seen), 1} end
 redis.call('HSET', runs, member, run)
 redis.call('ZADD', seen, now_ms, member)
 redis.call('SET', born_key, whole(now_ms), 'NX')
-local grants_budgets = now_ms >= tonumber(redis.call('GET', born_key)) + settle_ms
+local settles_s = math.max(0, tonumber(redis.call('GET', born_key)) + settle_ms - now_ms) / 1000
 for _, dead in ipairs(redis.call('ZRANGEBYSCORE', seen, '-inf', '(' .. whole(now_ms - dead_ms))) do
     redis.call('ZREM', seen, dead)
     each_account(index, function(account)
@@ -106,7 +106,10 @@ for i = 5, #KEYS do
     local lack, wanting, per_s, wait_s = get(account, 'lack'), get(account, 'wanting'), get(account, 'per_s'), nil
     local function free_of() if kind == 'rate' then return math.floor(tokens + 1e-6) end return limit - used - open end
     local function scarce(free) return kind == 'budget' and free < SCARCE_S * per_s end
-    local function wait_of() return (kind == 'rate' and tokens < 1 - 1e-6) and math.max(0, 1 - tokens) * 60 / limit or 0 end
+    local function wait_of()
+        if kind == 'budget' then return settles_s end
+        return (kind == 'rate' and tokens < 1 - 1e-6) and math.max(0, 1 - tokens) * 60 / limit or 0
+    end
     local function share_of(count) return math.floor(limit / math.max(1, count)) end
     if number > e.number then
         local before = get(account, 'at')
@@ -121,7 +124,7 @@ for i = 5, #KEYS do
             change = 0
         end
         local free, granted = free_of() - change, 0
-        if (kind ~= 'budget' or grants_budgets) and want > 0 then
+        if (kind ~= 'budget' or settles_s == 0) and want > 0 then
             local ahead = kind == 'rate' and limit / 60 * AHEAD_S or 0
             local even = math.ceil(ahead / members)
             if free <= 0 then
@@ -162,7 +165,7 @@ for i = 5, #KEYS do
             'tokens', string.format('%.6f', tokens), 'at', string.format('%.3f', math.max(now, before)))
     end
     wait_s = wait_s or wait_of()
-    if wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - AHEAD_S) end
+    if kind == 'rate' and wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - AHEAD_S) end
     local free = free_of()
     local share = (kind == 'slots' and lack > e.lacks) and share_of(wanting) or -1
     answer[#answer + 1] = {e.granted, whole(free), whole(used), tostring(wait_s), scarce(free) and 1 or 0, share}

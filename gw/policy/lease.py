@@ -31,8 +31,9 @@ class Lease:
     """A lease of one account. `now` is monotonic seconds."""
 
     __slots__ = (
-        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_taken", "account", "ceiling",
-        "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce", "share", "used", "waiting",
+        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_settles_at", "_taken",
+        "account", "ceiling", "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce",
+        "share", "used", "waiting",
     )  # fmt: skip
 
     def __init__(self, account: str, kind: LeaseKind, limit: int, now: float, *, used: int = 0) -> None:
@@ -56,7 +57,7 @@ class Lease:
         self._kept_until = -math.inf  # what was granted is for a request that may not have taken it yet
         self._coming = 0
         self._coming_at = math.inf
-        self.empty_until = -math.inf
+        self.empty_until = self._settles_at = -math.inf
         self._need = self._least = 0
         self._per_s = 0.0
         self._taken = 0
@@ -160,19 +161,25 @@ class Lease:
         if grant.granted:
             self._kept_until = now + APART_S
             self._reported = (ask.used, ask.open + grant.granted, ask.limit)
-            if grant.wait_s:
+            if grant.wait_s and self.kind == "rate":
                 self._coming_at = min(self._coming_at, now + grant.wait_s)
                 self._coming += grant.granted
                 self.empty_until = now + grant.wait_s + (grant.granted - 1) * 60 / self.limit
             else:
                 self.ceiling = max(self.ceiling, self.used + self.reserved) + grant.granted
                 self.empty_until = -math.inf
+        elif grant.wait_s and self.kind == "budget":
+            self.empty_until = self._settles_at = now + grant.wait_s
         elif ask.need:
             self.empty_until = now + max(REFUSED_S if self.kind == "budget" else APART_S, grant.wait_s)
         if self.share is not None:
             self.ceiling = min(self.ceiling, max(self.share, grant.granted))
         if grant.granted and self.on_grant is not None:
             self.on_grant()
+
+    def settles_in_s(self, now: float) -> float:
+        """Return the seconds until the bank, which has just begun, grants budgets; 0: it does."""
+        return max(0.0, self._settles_at - now)
 
     def lost(self) -> None:
         """Note that no answer came: the bank may have other figures than this process."""

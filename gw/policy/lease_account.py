@@ -54,20 +54,20 @@ class LeaseAccount:
         self._counted = 0
         self._per_s = 0.0
 
-    def settle(self, ask: Ask, member: str, run: str, number: int, members: int, now: float, *, grants: bool) -> LeaseGrant:
-        """Take over a member's figures; grant more unless `grants` is False."""
+    def settle(self, ask: Ask, member: str, run: str, number: int, members: int, now: float, *, grants_in_s: float) -> LeaseGrant:
+        """Take over a member's figures; grant more, unless that begins in some seconds only."""
         entry = self._entries.get(member)
         if entry is None or entry.run != run:
             entry = self._begin(member, run)
         if number <= entry.number:
-            return self._answer(entry, entry.granted)
+            return self._answer(entry, entry.granted, max(self._wait_s(), grants_in_s))
         self._refill(ask.limit, now)
         change = ask.used + ask.open - entry.used - entry.open
         if self.kind == "rate" and entry.number:
             self._tokens = min(float(self.limit), self._tokens - change)
         free = self._free - (change if self.kind != "rate" else 0)
-        granted = self._grant(ask, entry, free, members) if grants and ask.want else 0
-        wait_s = self._wait_s()
+        granted = self._grant(ask, entry, free, members) if not grants_in_s and ask.want else 0
+        wait_s = max(self._wait_s(), grants_in_s)
         if self.kind == "rate":
             self._tokens -= granted
         self.used += ask.used - entry.used
@@ -159,9 +159,7 @@ class LeaseAccount:
         """Return the seconds until the next call of a rate."""
         return max(0.0, 1 - self._tokens) * 60 / self.limit if self.kind == "rate" and self._tokens < 1 - 1e-6 else 0.0
 
-    def _answer(self, entry: _Entry, granted: int, wait_s: float | None = None) -> LeaseGrant:
-        if wait_s is None:
-            wait_s = self._wait_s()
+    def _answer(self, entry: _Entry, granted: int, wait_s: float) -> LeaseGrant:
         if self.kind == "rate" and not granted and wait_s:
             wait_s = max(0.0, wait_s - AHEAD_S)
         share = self._share(self._has_or_wants) if self.kind == "slots" and self.lack > entry.lacks else None
@@ -200,8 +198,8 @@ class LeaseAccounts:
                 account.asked_at = now
             else:
                 account = self._accounts[ask.account] = LeaseAccount(ask.kind, ask.limit, now)
-            may_grant = ask.kind != "budget" or now >= self._grants_from
-            grants.append(account.settle(ask, member, run, number, len(self._seen), now, grants=may_grant))
+            grants_in_s = max(0.0, self._grants_from - now) if ask.kind == "budget" else 0.0
+            grants.append(account.settle(ask, member, run, number, len(self._seen), now, grants_in_s=grants_in_s))
         return Exchange(grants, len(self._seen))
 
     def leave(self, member: str, run: str = "") -> None:

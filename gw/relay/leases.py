@@ -123,7 +123,10 @@ class Leases:
         """Return why it is not known whether the bank has what a request needs that has waited for it; empty: it is known."""
         if self.is_alone:
             return self.why_alone
-        return f"no answer within {WAIT_S * 1000:g} ms" if lease.must_wait(need, trio.current_time()) else ""
+        now = trio.current_time()
+        if settles_in_s := lease.settles_in_s(now):
+            return f"the fleet's count has just begun; budgets are open in {settles_in_s:.1f} s, when all gateways have reported theirs"
+        return f"no answer within {WAIT_S * 1000:g} ms" if lease.must_wait(need, now) else ""
 
     def _report(self) -> None:
         """Have the next exchange at once, whether a lease is due or not."""

@@ -40,7 +40,7 @@ class LeaseGrant(msgspec.Struct, frozen=True, array_like=True):
     """Used by all members."""
     wait_s: float = 0.0
     """For a rate: seconds until the first of the granted calls may be made, the others one after another at the rate; or, where none
-    was granted, until it is worth asking again."""
+    was granted, until it is worth asking again. For a budget: seconds until the bank, which has just begun, grants any."""
     scarce: bool = False
     """The free part of a budget may be used up within moments: whoever leases more than it needs keeps it from others."""
     share: int | None = None

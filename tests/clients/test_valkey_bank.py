@@ -111,7 +111,11 @@ class BankAndPolicy:
 async def test_a_bank_that_has_lost_its_memory_grants_no_budget_at_first(address):
     async with open_bank(address, "young", settle_s=60) as bank:
         asks = [Ask("b", "budget", 100, 0, 0, 10, 10, 10), Ask("s", "slots", 100, 0, 0, 10, 10, 10)]
-        assert [grant.granted for grant in (await bank.exchange("m", "1", 1, asks)).grants] == [0, 10]
+        budget, slots = (await bank.exchange("m", "1", 1, asks)).grants
+        assert (budget.granted, slots.granted, slots.wait_s) == (0, 10, 0)
+        assert 55 < budget.wait_s <= 60
+        again = (await bank.exchange("m", "1", 2, asks)).grants[0].wait_s
+        assert 55 < again <= budget.wait_s
 
 
 async def test_status_says_who_has_what(address):

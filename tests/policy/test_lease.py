@@ -66,9 +66,24 @@ def test_a_member_that_comes_back_frees_what_its_records_do_not_have():
 
 def test_a_bank_that_has_just_begun_grants_no_budget_until_all_have_said_what_they_used():
     bank = LeaseAccounts(0.0, settle_s=2.5)
-    assert bank.exchange("a", "1", 1, [ask(want=10, need=10, least=10)], 1.0).grants[0].granted == 0
+    young = bank.exchange("a", "1", 1, [ask(want=10, need=10, least=10)], 1.0).grants[0]
+    assert (young.granted, young.wait_s) == (0, 1.5)
     bank.exchange("b", "1", 1, [ask(used=LIMIT - 5)], 2.0)
     assert bank.exchange("a", "1", 2, [ask(want=100)], 3.0).grants[0].granted == 1
+
+
+def test_requests_of_a_bank_that_has_just_begun_are_refused_until_it_grants_and_no_longer():
+    member = Member(LeaseAccounts(0.0, settle_s=2.5), "a", "budget", LIMIT)
+    for now in (0.1, 2.4):  # a request at either moment must not put off the first grant
+        member.lease.require(10)
+        member.exchange(now)
+        assert member.lease.settles_in_s(now) == pytest.approx(2.5 - now)
+        assert not member.lease.must_wait(10, now + 0.05)
+    assert member.lease.must_wait(10, 2.5)
+    member.lease.require(10)
+    member.exchange(2.5)
+    assert member.lease.room >= 10
+    assert member.lease.settles_in_s(2.5) == 0
 
 
 def test_a_rate_refills_and_says_when_the_next_call_is_free():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import trio
 
-from gw.errors import BudgetExceededError, BudgetReserved
+from gw.errors import BudgetExceededError, BudgetReserved, StoreUnavailable
+from gw.policy.lease_account import LeaseAccounts
 from gw.policy.spend_periods import EarlierSpend, PeriodSpend
 from gw.relay.admission import Ledger, admit
 from gw.relay.key_limits import KeyUse, key_budgets, project_budgets
@@ -54,6 +55,32 @@ async def both(autojump_clock, nursery):
     for process in processes:
         await nursery.start(process.leases.run)
     yield clock, *processes
+    nursery.cancel_scope.cancel()
+
+
+class YoungBank:
+    """The bank of a fleet that has just begun: it grants no budget for `settle_s`."""
+
+    def __init__(self, settle_s):
+        self._accounts = LeaseAccounts(trio.current_time(), settle_s=settle_s)
+
+    async def join(self, member):
+        return self._accounts.join(member)
+
+    async def exchange(self, member, run, number, asks):
+        await trio.lowlevel.checkpoint()
+        return self._accounts.exchange(member, run, number, list(asks), trio.current_time())
+
+
+async def test_a_fleet_that_has_just_begun_says_so_and_opens_budgets_on_time(autojump_clock, nursery):
+    began = trio.current_time()
+    process, shop = Process(YoungBank(2.5), "one", DayClock()), Project(id="shop", daily_budget_nusd=1_000, budget_action="block")
+    await nursery.start(process.leases.run)
+    await trio.sleep(2.3)
+    with pytest.raises(StoreUnavailable, match=r"not known: the fleet's count has just begun; budgets are open in 0\.2 s"):
+        await process.spend(shop, 100)
+    await trio.sleep_until(began + 2.5)
+    await process.spend(shop, 100)
     nursery.cancel_scope.cancel()
 
 
