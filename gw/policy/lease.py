@@ -4,7 +4,8 @@
 
 Requests take from the room without waiting for anybody. At half of what it uses in AHEAD_S, the lease is `due`: the process tells the
 bank what it has used, and wants more. It gives back what it does not use, and most of it when the account comes to its end.
-Only a request that finds less room than it needs has to wait for the bank.
+Only a request that finds less room than it needs has to wait for the bank. A process that begins anew leases a little of each budget
+of which it has used some before, so that its first requests find room.
 
 Calls of a rate that is used up come one after another: the bank says at which moment each may be made, and none is asked for before
 the last of them. Slots that others wait for are held up to the `share` that the bank says.
@@ -24,6 +25,9 @@ REFUSED_S = 0.5
 """After a refusal of a budget by the bank, requests are refused for this long without another exchange."""
 APART_S = 0.25
 """Between two exchanges for which no request waits, at least."""
+_FIRST_PART = 1_000
+"""A process that has used some of a budget before it began leases a thousandth of it at once: its first request need not wait."""
+_FIRST_KEPT_S = 10.0
 _SHORTEST_S = 0.05  # over which use is measured: the first call of a burst says nothing
 
 
@@ -31,8 +35,8 @@ class Lease:
     """A lease of one account. `now` is monotonic seconds."""
 
     __slots__ = (
-        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_settles_at", "_taken",
-        "account", "ceiling", "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce",
+        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_resumes", "_settles_at",
+        "_taken", "account", "ceiling", "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce",
         "share", "used", "waiting",
     )  # fmt: skip
 
@@ -58,6 +62,7 @@ class Lease:
         self._coming = 0
         self._coming_at = math.inf
         self.empty_until = self._settles_at = -math.inf
+        self._resumes = kind == "budget" and used > 0
         self._need = self._least = 0
         self._per_s = 0.0
         self._taken = 0
@@ -128,7 +133,7 @@ class Lease:
 
     def changed(self, now: float) -> bool:
         """Return whether the bank does not know the figures, or should get something back."""
-        return self._reported != (self.used, self.open, self.limit) or self._is_idle(now) or self.due(now)
+        return self._resumes or self._reported != (self.used, self.open, self.limit) or self._is_idle(now) or self.due(now)
 
     def ask(self, now: float) -> Ask:
         """Return what to say to the bank. Nothing that is given back may be taken from now on."""
@@ -148,6 +153,8 @@ class Lease:
         least = max(0, (self._least or min(1, self.waiting)) - room)
         ahead = self._demand(now) if self.kind == "rate" else target
         want = need + ahead - room if need or room < target / 2 else 0
+        if self._resumes:
+            want = max(want, self.limit // _FIRST_PART)
         self._need = self._least = 0
         self._reported = (self.used, self.open, self.limit)
         return Ask(self.account, self.kind, self.limit, self.used, self.open, max(want, need), need, least)
@@ -159,7 +166,7 @@ class Lease:
         self.scarce, self.share = grant.scarce, grant.share
         self.others_used = grant.used - ask.used
         if grant.granted:
-            self._kept_until = now + APART_S
+            self._kept_until = max(self._kept_until, now + (_FIRST_KEPT_S if self._resumes else APART_S))
             self._reported = (ask.used, ask.open + grant.granted, ask.limit)
             if grant.wait_s and self.kind == "rate":
                 self._coming_at = min(self._coming_at, now + grant.wait_s)
@@ -172,6 +179,7 @@ class Lease:
             self.empty_until = self._settles_at = now + grant.wait_s
         elif ask.need:
             self.empty_until = now + max(REFUSED_S if self.kind == "budget" else APART_S, grant.wait_s)
+        self._resumes = self._resumes and self.settles_in_s(now) > 0
         if self.share is not None:
             self.ceiling = min(self.ceiling, max(self.share, grant.granted))
         if grant.granted and self.on_grant is not None:

@@ -72,6 +72,26 @@ def test_a_bank_that_has_just_begun_grants_no_budget_until_all_have_said_what_th
     assert bank.exchange("a", "1", 2, [ask(want=100)], 3.0).grants[0].granted == 1
 
 
+def test_a_process_that_begins_anew_has_room_before_its_first_request_and_gives_it_back():
+    bank, lease = LeaseAccounts(0.0), Lease("a", "budget", 1_000_000, 0.0, used=5_000)
+    rooms = {}
+    for number, now in enumerate((0.0, 1.0, 9.0, 11.0, 12.0), 1):
+        said = lease.ask(now)
+        lease.take(said, (answer := bank.exchange("a", "1", number, [said], now)).grants[0], answer.members, now)
+        rooms[now] = lease.room
+    assert rooms == {0.0: 1_000, 1.0: 1_000, 9.0: 1_000, 11.0: 0, 12.0: 0}
+    assert bank.exchange("b", "1", 1, [ask(limit=1_000_000)], 12.0).grants[0].free == 995_000
+
+
+def test_a_process_that_begins_anew_leases_nothing_of_a_budget_that_is_at_its_end():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("b", "1", 1, [ask(used=LIMIT - 20)], 0.0)
+    lease = Lease("a", "budget", LIMIT, 0.0, used=20)
+    said = lease.ask(0.0)
+    lease.take(said, bank.exchange("a", "1", 1, [said], 0.0).grants[0], 2, 0.0)
+    assert (lease.room, lease.free) == (0, 0)
+
+
 def test_requests_of_a_bank_that_has_just_begun_are_refused_until_it_grants_and_no_longer():
     member = Member(LeaseAccounts(0.0, settle_s=2.5), "a", "budget", LIMIT)
     for now in (0.1, 2.4):  # a request at either moment must not put off the first grant
