@@ -7,7 +7,7 @@ Source: elevenlabs 2.78.0 (November 2026). The format is in the query (`output_f
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,13 +15,13 @@ from urllib.parse import quote, urlencode
 import attrs
 import msgspec
 
-from gw.errors import ClientProtocolError, ProviderError, UpstreamCut, UpstreamProtocolError
+from gw.errors import ClientProtocolError
 from gw.types.audio import AudioFormat, Encoding
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest, WordTiming
 from gw.wire import vendor_errors
 from gw.wire.json_codec import BAD_JSON, MEMBERS, decode_client, decode_request
+from gw.wire.json_lines import SpeechLinesDecoder
 from gw.wire.query import SAMPLE_RATES_HZ, query_pairs
-from gw.wire.stream_decoder import StreamDecoder
 
 _MP3, _OPUS = "mp3_44100_128", "opus_48000_96"
 _RAW = re.compile(r"(pcm|ulaw|alaw|wav)_(\d{4,6})")
@@ -37,7 +37,6 @@ RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 SLOWEST, FASTEST = 0.7, 1.2
 _TAKE_LANGUAGE = ("eleven_flash_v2_5", "eleven_turbo_v2_5", "eleven_v3", "eleven_v4")
 """Prefixes of the models that accept a language; the others refuse it (Pipecat 1.14.0)."""
-_MAX_LINE_BYTES = 4 * 2**20
 
 Character = tuple[str, float, float]
 """A character with its start and end in seconds."""
@@ -203,52 +202,21 @@ class _Line(msgspec.Struct, gc=False):
 _LINE = msgspec.json.Decoder(_Line)
 
 
-class TimedDecoder(StreamDecoder[SpeakEvent]):
+class TimedDecoder(SpeechLinesDecoder):
     """Decoder of the lines of `/stream/with-timestamps`."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
-        self._partial = b""
         self._words = WordBuilder()
-        self._has_audio = False
 
-    def feed(self, data: bytes) -> list[SpeakEvent]:
-        """Raises UpstreamProtocolError, and ProviderFailed for an error among the lines."""
-        *lines, self._partial = (self._partial + data).split(b"\n")
-        if len(self._partial) > _MAX_LINE_BYTES:
-            raise UpstreamProtocolError(provider=self._provider, detail="a line without end")
-        events: list[SpeakEvent] = []
-        try:
-            for line in lines:
-                events += self._decode(line) if line.strip() else []
-        except ProviderError as error:
-            return self.failed(error, events)
-        return events
-
-    def end(self) -> list[SpeakEvent]:
-        """Return the last events after the connection ended normally. Raises UpstreamCut in the middle of a line."""
-        events: list[SpeakEvent] = []
-        if self._partial.strip():
-            try:
-                events += self._decode(self._partial)
-            except UpstreamProtocolError:
-                raise UpstreamCut(provider=self._provider, detail="the stream ended in the middle of a line") from None
-        if not self._has_audio:
-            raise UpstreamProtocolError(provider=self._provider, detail="empty answer")
-        return [*events, *self._words.end(), SpeakEnd()]
+    def _last(self) -> list[SpeakEvent]:
+        return [*self._words.end()]
 
     def _decode(self, line: bytes) -> list[SpeakEvent]:
-        try:
-            message = _LINE.decode(line)
-            audio = b64decode(message.audio_base64 or "", validate=True)
-        except (*BAD_JSON, ValueError):
-            raise UpstreamProtocolError(provider=self._provider, detail="a line is not the JSON expected") from None
+        message = self._object(_LINE, line)
         if message.detail is not None or message.error is not None:
             raise vendor_errors.error_within(self._provider, line)
-        events: list[SpeakEvent] = []
-        if audio:
-            self._has_audio = True
-            events.append(AudioChunk(data=audio))
+        events = self._audio(message.audio_base64)
         if (a := message.alignment) is not None:
             times = zip(a.characters, a.character_start_times_seconds, a.character_end_times_seconds, strict=False)
             events += self._words.feed(times)

@@ -21,6 +21,7 @@ from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
@@ -60,6 +61,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "soniox": VendorSetup(make=FakeSoniox, path="/v1", stt="stt-async-v5", live="stt-rt-v5"),
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
+    "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),

@@ -16,6 +16,7 @@ from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
@@ -55,6 +56,7 @@ SPEAKERS = (
     Behind("kokoro", lambda: _openai("/v1"), "kokoro"),
     Behind("piper", lambda: FakePiper(piece_s=0.1), "piper"),
     Behind("rime", FakeRime, "coda"),
+    Behind("inworld", FakeInworld, "inworld-tts-1.5-max"),
 )
 LISTENERS = (
     Behind("openai", lambda: FakeOpenAI(prefix="/v1"), "gpt-realtime-whisper"),

@@ -151,7 +151,9 @@ class Fault:
     error: type[ProviderError] = ProviderError
     retry_after_s: float | None = None
 
-    def expected(self, good: Good) -> Expect:
+    def expected(self, good: Good, type_: str) -> Expect:
+        if self.name == "clean end in mid-stream" and not VENDORS[type_].marks_end:
+            return "either"
         if self.play is faults.one_byte_a_second and len(good.body) < DEADLINE_S - 5:
             return "answer"  # the id of a job: it is complete in time
         return self.expect if self.raw_audio is None or _is_text(good) else self.raw_audio
@@ -174,7 +176,8 @@ def changed(change: Callable[[Good], list[bytes]]) -> Play:
 
 
 def _is_stream(good: Good) -> bool:
-    return _is_sse(good) or b"ndjson" in good.content_type
+    """Events, or lines of JSON, whatever the vendor calls their type."""
+    return _is_sse(good) or b"ndjson" in good.content_type or (b"json" in good.content_type and b"}\n{" in good.body)
 
 
 def _bad_json(good: Good) -> bytes:
@@ -368,7 +371,8 @@ async def meet(target: Rig, kind: str, stream: bool) -> str | bytes | ProviderEr
     return None
 
 
-def check(received: str | bytes | ProviderError | None, content: str | bytes, fault: Fault, expect: Expect) -> None:
+def check(received: str | bytes | ProviderError | None, content: str | bytes, fault: Fault, expect: Expect, *, cut: bool) -> None:
+    """`cut`: audio may end early, since nothing on the wire says so."""
     expected = {
         "error": (ProviderError,),
         "answer": (str, bytes),
@@ -381,7 +385,7 @@ def check(received: str | bytes | ProviderError | None, content: str | bytes, fa
         assert getattr(received, "retry_after_s", None) == fault.retry_after_s
         assert received.outcome
         assert "correct horse" not in f"{received} {received.facts()}"
-    elif isinstance(received, bytes) and isinstance(content, bytes) and fault.name in CUTS:
+    elif isinstance(received, bytes) and isinstance(content, bytes) and cut:
         assert content[: len(received)] == received
     elif received is not None:
         assert received == content
@@ -407,8 +411,9 @@ async def meet_fault(type_, kind, stream, fault: Fault, answers: list[Taped], co
         received = await meet(target, kind, stream)
         asks_again = fault.name in VENDORS[type_].survives
         deletes = kind == "transcribe" and at >= len(answers) - VENDORS[type_].cleans_up
-        expected = "either" if asks_again else "answer" if deletes else fault.expected(answers[at].good)
-        check(received, content, attrs.evolve(fault, error=ProviderError) if asks_again else fault, expected)
+        expected = "either" if asks_again else "answer" if deletes else fault.expected(answers[at].good, type_)
+        cut = fault.name in CUTS or (fault.name == "no end marker" and not VENDORS[type_].marks_end)
+        check(received, content, attrs.evolve(fault, error=ProviderError) if asks_again else fault, expected, cut=cut)
         assert len(seen) <= len(answers) + asks_again   # no request is repeated, nor sent elsewhere
         assert target.pool.in_use == {}
         await target.pool.aclose()

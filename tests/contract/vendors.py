@@ -31,6 +31,7 @@ from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
@@ -120,6 +121,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "soniox": _REFUSED_ELSEWHERE,
     "speechmatics": _REFUSED_ELSEWHERE,
     "rime": _CASES,
+    "inworld": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -357,6 +359,8 @@ class Entrant:
     """Faults after which it asks in another way."""
     refuses: bool = True
     """Its wire has a word for a refusal."""
+    marks_end: bool = True
+    """Its streams have a last message, so that one which stops before it is known to be cut; audio alone never has one."""
     cleans_up: int = 0
     """Requests at the end that delete what a recording has left at the vendor; their failure does no harm."""
     socket_or_recordings: bool = False
@@ -409,6 +413,11 @@ VENDORS: Mapping[str, Entrant] = {
         streams_transcripts=False,
     ),
     "rime": Entrant(vendor=partial(SentenceVendor, FakeRime), models={"tts": "coda", "stt": "", "llm": ""}),
+    "inworld": Entrant(
+        vendor=partial(SentenceVendor, FakeInworld),
+        models={"tts": "inworld-tts-1.5-max", "stt": "", "llm": ""},
+        marks_end=False,
+    ),
     "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "piper": Entrant(
