@@ -164,10 +164,15 @@ def _make_room(draft: Draft, login: StoredLogin, idle_s: float) -> None:
 
 
 def _name(claims: Mapping[str, Any], oidc: Oidc) -> str:
-    """Return how the audit log names a person: by a claim, else by the subject, without anything that could look like a further field."""
+    """Return how the audit log names a person: by a claim, else by the subject, without anything that could look like a further field.
+
+    People can choose most claims themselves, even "admin"; beside one that others may have too stands the person's id.
+    """
+    subject = str(claims["sub"])
     values = claim_values(claims, oidc.name_claim)
-    text = values[0] if values else str(claims["sub"])
-    return "".join(character for character in text if character.isprintable())[:_NAME_CHARACTERS] or str(claims["sub"])[:_NAME_CHARACTERS]
+    text = "".join(character for character in (values[0] if values else subject) if character.isprintable())[:_NAME_CHARACTERS]
+    is_own = oidc.name_claim == "email" and bool(values) and "@" in text
+    return text if is_own else f"{text} ({person_id(oidc.issuer, subject)})".lstrip()
 
 
 def listing(catalog: Catalog, this_one: str) -> Logins:

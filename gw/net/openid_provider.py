@@ -1,13 +1,15 @@
 """The OpenID provider with which people sign in: its metadata, its keys, and the exchange of a code for who has signed in.
 
-Metadata and keys are cached, and fetched by one task at a time. A token with an unknown key makes the keys be fetched again, at most
-every REFRESH_S, so a provider can change its keys at any time, and nobody can make this gateway call it in a loop.
+Metadata and keys are cached, and fetched by one task at a time; a failure counts for all that waited for it. A token with an unknown key
+makes the keys be fetched again, at most every REFRESH_S, so a provider can change its keys at any time, and nobody can make this gateway
+call it in a loop.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -23,7 +25,7 @@ from gw.telemetry.clock import Clock
 from gw.types.address import is_loopback
 
 if TYPE_CHECKING:  # takes a twentieth of a second to import, for what most gateways never do
-    from joserfc.jwk import KeySet
+    from joserfc.jwk import Key, KeySet
 
 T = TypeVar("T")
 ANSWER_S: Final = 10.0
@@ -31,6 +33,8 @@ CACHED_S: Final = 3_600.0
 REFRESH_S: Final = 10.0
 MAX_BYTES: Final = 262_144
 MAX_KEYS: Final = 100
+MAX_CALLS: Final = 50  # calls of the provider at once, so that strangers with half a sign-in cannot make this gateway flood it
+_RSA_BITS: Final = 2_048  # RFC 7518, section 3.3: smaller keys must not be used
 _FORM: Final = (b"content-type", b"application/x-www-form-urlencoded")
 _NAME: Final = "oidc"  # of the provider in the pool's errors
 
@@ -52,6 +56,7 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
 class _TokenAnswer(msgspec.Struct, frozen=True):
     id_token: str
     access_token: str = ""
+    token_type: str = ""
 
 
 @attrs.define(eq=False)
@@ -66,25 +71,47 @@ class OpenIdProvider:
     _keys: KeySet | None = attrs.field(default=None, init=False)
     _keys_at: float = attrs.field(default=0.0, init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _failures: int = attrs.field(default=0, init=False)
+    _failure: str = attrs.field(default="", init=False)  # the last one
+    _calls: int = attrs.field(default=0, init=False)
 
     async def metadata(self) -> Metadata:
         """Return the discovery document. Raises SignInRefused."""
+        if (known := self._cached_metadata()) is not None:
+            return known
+        async with self._fetching():
+            if (known := self._cached_metadata()) is not None:  # another task has fetched it meanwhile
+                return known
+            address = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
+            metadata = _decoded(await self._call(b"GET", address), Metadata, "its discovery document")
+            self._check(metadata)
+            self._metadata, self._metadata_until = metadata, trio.current_time() + CACHED_S
+            return metadata
+
+    def _cached_metadata(self) -> Metadata | None:
+        return self._metadata if trio.current_time() < self._metadata_until else None
+
+    @asynccontextmanager
+    async def _fetching(self) -> AsyncIterator[None]:
+        """Wait until no other task fetches metadata or keys. Raises SignInRefused if one failed meanwhile, without a try of its own."""
+        before = self._failures
         async with self._lock:
-            if self._metadata is None or trio.current_time() >= self._metadata_until:
-                address = self.settings.issuer.rstrip("/") + "/.well-known/openid-configuration"
-                metadata = _decoded(await self._call(b"GET", address), Metadata, "its discovery document")
-                self._check(metadata)
-                self._metadata, self._metadata_until = metadata, trio.current_time() + CACHED_S
-            return self._metadata
+            if self._failures != before:
+                raise SignInRefused(what=self._failure, reason="provider")
+            try:
+                yield
+            except SignInRefused as refusal:
+                self._failures, self._failure = self._failures + 1, refusal.what
+                raise
 
     def _check(self, metadata: Metadata) -> None:
         if metadata.issuer != self.settings.issuer:
             raise SignInRefused(what=f"the provider calls itself {metadata.issuer!r}, not as in auth.oidc.issuer", reason="issuer")
         local = is_loopback(urlsplit(self.settings.issuer).hostname or "")
-        for address in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri, metadata.userinfo_endpoint):
-            parts = urlsplit(address)
-            if address and parts.scheme != "https" and not (local and parts.scheme == "http" and is_loopback(parts.hostname or "")):
-                raise SignInRefused(what=f"the provider names an address without TLS: {address[:200]}", reason="provider")
+        optional = [address for address in (metadata.userinfo_endpoint, metadata.end_session_endpoint) if address]
+        for address in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.jwks_uri, *optional):
+            if not _is_address(address, local=local):
+                raise SignInRefused(what=f"the provider names an address without TLS, or none: {address[:200]!r}", reason="provider")
 
     async def authorization_url(self, *, state: str, nonce: str, challenge: str) -> str:
         """Return where a browser is sent to sign in, with PKCE (RFC 7636, S256). Raises SignInRefused."""
@@ -128,7 +155,8 @@ class OpenIdProvider:
         body = await self._call(b"POST", metadata.token_endpoint, headers, urlencode(fields).encode(), refusal="refuses this sign-in")
         answer = _decoded(body, _TokenAnswer, "its answer to the code")
         claims = await self._checked(lambda keys, expected: check_id_token(answer.id_token, keys, expected, nonce=nonce))
-        return await self._completed(claims, metadata, answer.access_token)
+        is_bearer = answer.token_type.lower() == "bearer"  # RFC 6749, section 7.1: a token of an unknown type must not be used
+        return await self._completed(claims, metadata, answer.access_token if is_bearer else "")
 
     async def check_logout(self, token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token. Raises SignInRefused."""
@@ -152,7 +180,9 @@ class OpenIdProvider:
 
     async def _current_keys(self, metadata: Metadata, at_most_s: float) -> KeySet:
         """Return the keys that the provider signs with, at most so old."""
-        async with self._lock:
+        if self._keys is not None and trio.current_time() < self._keys_at + at_most_s:
+            return self._keys
+        async with self._fetching():
             if self._keys is None or trio.current_time() >= self._keys_at + at_most_s:
                 self._keys = _key_set(await self._call(b"GET", metadata.jwks_uri))
                 self._keys_at = trio.current_time()
@@ -176,6 +206,9 @@ class OpenIdProvider:
         """Return the body of a 200. Raises SignInRefused, which shows nothing of the body."""
         parts = urlsplit(address)
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if self._calls >= MAX_CALLS:
+            raise SignInRefused(what=f"{MAX_CALLS} sign-ins wait for the provider already", reason="provider")
+        self._calls += 1
         try:
             origin = Origin.parse(f"{parts.scheme}://{parts.netloc}")
             with trio.fail_after(ANSWER_S):
@@ -186,6 +219,8 @@ class OpenIdProvider:
             raise SignInRefused(what=f"the provider did not answer within {ANSWER_S:g} s", reason="provider") from None
         except (ProviderError, ValueError) as error:
             raise SignInRefused(what=f"the provider cannot be reached: {error}", reason="provider") from None
+        finally:
+            self._calls -= 1
         if status != 200:
             raise SignInRefused(what=f"the provider {refusal or 'answered with an error'} (status {status})", reason="provider")
         return content
@@ -202,16 +237,45 @@ def _decoded(body: bytes, kind: type[T], name: str) -> T:
         raise SignInRefused(what=f"the provider sent something else than {name}", reason="provider") from None
 
 
+def _is_address(address: str, *, local: bool) -> bool:
+    """Return whether an address has TLS, or is on this machine where the issuer is (`local`), and fits into a header."""
+    try:
+        parts = urlsplit(address)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    is_plain = address.isascii() and address.isprintable() and " " not in address and not parts.fragment
+    return is_plain and bool(host) and (parts.scheme == "https" or (local and parts.scheme == "http" and is_loopback(host)))
+
+
 def _key_set(body: bytes) -> KeySet:
-    """Return the keys for signatures. Raises SignInRefused."""
-    from joserfc.errors import JoseError
+    """Return the keys for signatures, without those of a kind that is not known (RFC 7517, section 5). Raises SignInRefused."""
     from joserfc.jwk import KeySet
 
     entries = _decoded(body, dict[str, Any], "its keys").get("keys")
     if not isinstance(entries, list) or len(entries) > MAX_KEYS or not all(isinstance(entry, dict) for entry in entries):
         raise SignInRefused(what="the provider sent something else than its keys", reason="provider")
-    try:  # a shared secret has no place among public keys, and a key for encryption signs nothing
-        public = [entry for entry in entries if entry.get("kty") != "oct" and entry.get("use", "sig") == "sig"]
-        return KeySet.import_key_set({"keys": public})
+    keys = [key for entry in entries if (key := _key(entry)) is not None]
+    if not keys:
+        raise SignInRefused(what="the provider has no key that can be used here", reason="provider")
+    return KeySet(keys)
+
+
+def _key(entry: Mapping[str, Any]) -> Key | None:
+    """Return a key for signatures; None for a shared secret, a key for encryption, and one that is unknown, broken or too short."""
+    from joserfc.errors import JoseError
+    from joserfc.jwk import import_key
+
+    if entry.get("kty") == "oct" or entry.get("use", "sig") != "sig":
+        return None
+    try:
+        if entry.get("kty") == "RSA" and _bits(entry["n"]) < _RSA_BITS:
+            return None
+        return import_key(dict(entry))
     except (JoseError, ValueError, TypeError, KeyError):
-        raise SignInRefused(what="the provider's keys cannot be read", reason="provider") from None
+        return None
+
+
+def _bits(number: str) -> int:
+    """Return the length of a number in base64url."""
+    return int.from_bytes(base64.urlsafe_b64decode(number + "=" * (-len(number) % 4)), "big").bit_length()

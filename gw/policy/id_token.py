@@ -7,6 +7,7 @@ signature is checked with joserfc; what a claim must be is decided here, by the 
 from __future__ import annotations
 
 import hmac
+import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -102,13 +103,16 @@ def _verified(token: str, keys: KeySet, expected: Expected) -> Mapping[str, Any]
     from joserfc.errors import InvalidKeyIdError, JoseError
 
     algorithms = [name for name in ALGORITHMS if not expected.algorithms or name in expected.algorithms]
+    if not algorithms:  # joserfc would take its own list for an empty one, and that has signatures with a shared secret
+        raise SignInRefused(what="the provider has no algorithm of signatures that is accepted here", reason="signature")
     if len(token) > MOST_CHARACTERS:
         raise SignInRefused(what="the token is too long", reason="token")
     try:
         claims: Mapping[str, Any] = jwt.decode(token, keys, algorithms=algorithms).claims
+        json.dumps(claims, ensure_ascii=False).encode()  # refuses half of a surrogate pair, which no database stores
     except InvalidKeyIdError:
         raise UnknownSigningKey(what="the token was signed with a key that the provider does not publish", reason="signature") from None
-    except (JoseError, ValueError, TypeError, KeyError):
+    except (JoseError, ValueError, TypeError, KeyError, RecursionError):
         raise SignInRefused(what="the token has no valid signature of the provider", reason="signature") from None
     if claims.get("iss") != expected.issuer:
         raise SignInRefused(what="the token is of another issuer", reason="issuer")

@@ -35,7 +35,7 @@ from gw.types.address import is_loopback
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web.reply import Reply, gateway_error
 from gw.web.rights import ROLE_OF, Need
-from gw.web.session_cookies import cookies, session_expiry, values_of
+from gw.web.session_cookies import cookies, session_expiry, sessions_of
 
 FAILURES_A_MINUTE = 10
 HELD_S = 1.0  # before a wrong token gets its 429
@@ -83,7 +83,7 @@ def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
         return attrs.evolve(ADMIN, expires_at=ends)
     if not catalog.logins:
         return None
-    holders = (gateway.credentials.session(auth, catalog, value) for value in values_of(cookies(scope)))
+    holders = (gateway.credentials.session(auth, catalog, value) for value in sessions_of(cookies(scope)))
     return next((holder for holder in holders if holder is not None), None)
 
 

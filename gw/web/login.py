@@ -24,7 +24,7 @@ from gw.types.entities import Actor
 from gw.types.roles import Role
 from gw.web import session_cookies
 from gw.web.authorization import caller
-from gw.web.oidc_login import session_header, visit_of
+from gw.web.oidc_login import is_secure, session_header, visit_of
 from gw.web.reply import Reply, json_reply
 from gw.web.route import Request, Route
 from gw.web.session_cookies import cookies
@@ -87,7 +87,7 @@ async def logout(request: Request) -> Reply:
     token, now = gateway.settings.auth.admin_token, gateway.clock.now()
     session_cookies.end_sessions(cookies(request.scope), token, now, gateway.ended_sessions)
     redirect = ""
-    for value in session_cookies.values_of(cookies(request.scope)):
+    for value in session_cookies.sessions_of(cookies(request.scope)):
         holder = gateway.credentials.session(gateway.settings.auth, gateway.current.catalog, value)
         if holder is not None:
             redirect = redirect or await _end(request, holder)
@@ -140,7 +140,7 @@ async def _holder(request: Request, token: str) -> Principal:
 
 
 def _with_cookie(request: Request, value: str, answer: object) -> Reply:
-    cookie = session_cookies.set_session_cookie(value, secure=request.scope.get("scheme") == "https")
+    cookie = session_cookies.set_session_cookie(value, secure=is_secure(request))
     return json_reply(answer, headers=[(b"set-cookie", cookie.encode())])
 
 

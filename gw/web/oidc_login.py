@@ -2,6 +2,7 @@
 
     browser          GET /api/oidc/start ──302──▶ provider ──302──▶ GET /api/oidc/callback ──302──▶ page of the dashboard
     cookie           gw_sign_in is set                              gw_sign_in is removed, gw_session is set
+                     (both names begin with __Host- where the browser has TLS)
 
 The cookie `gw_sign_in` has the secrets of one sign-in (state, nonce, PKCE verifier), encrypted with the vault's key, so that any gateway of
 a fleet can finish what another one began. A callback counts only in the browser that began the sign-in, within FLOW_S, and once.
@@ -69,30 +70,30 @@ async def start(request: Request) -> Reply:
 async def callback(request: Request) -> Reply:
     """Finish a sign-in: check the provider's answer, exchange its code, and begin a session."""
     try:
-        flow, claims = await _signed_in(request)
-        cookie, login = await logins.begin_for_person(request.registrar, claims, visit_of(request))
+        fields, now = _single(request.fields), request.gateway.clock.now()
+        flow = await _opened(request.gateway, request)
+        if not hmac.compare_digest(flow.state.encode(), fields.get("state", "").encode()):
+            raise SignInRefused(what="the answer belongs to another sign-in", reason="state")
+        if flow.expires_at <= now:
+            raise SignInRefused(what="the sign-in took too long", reason="expired")
+        with request.plane.sign_ins.once(flow.state, flow.expires_at, now):
+            claims = await _claims(request, fields, flow)
+            cookie, login = await logins.begin_for_person(request.registrar, claims, visit_of(request))
     except SignInRefused as refusal:
         return _refused(refusal, [_flow_cookie(request, "")])
     _log.info("signed_in", person=login.name, login_id=login.id)
     return _redirect(flow.back_to, [_flow_cookie(request, ""), session_header(request, cookie)])
 
 
-async def _signed_in(request: Request) -> tuple[_Flow, Mapping[str, Any]]:
-    """Return the sign-in that the callback finishes, and the claims about who has signed in. Raises SignInRefused."""
-    fields, gateway, sign_ins = _single(request.fields), request.gateway, request.plane.sign_ins
-    provider, now = sign_ins.provider(gateway), gateway.clock.now()
-    flow = await _opened(gateway, request)
-    if not hmac.compare_digest(flow.state.encode(), fields.get("state", "").encode()):
-        raise SignInRefused(what="the answer belongs to another sign-in", reason="state")
-    if flow.expires_at <= now:
-        raise SignInRefused(what="the sign-in took too long", reason="expired")
-    sign_ins.use(flow.state, flow.expires_at, now)
+async def _claims(request: Request, fields: Mapping[str, str], flow: _Flow) -> Mapping[str, Any]:
+    """Return the claims about who has signed in. Raises SignInRefused."""
+    provider = request.plane.sign_ins.provider(request.gateway)
     await provider.check_issuer(fields.get("iss"))
     if "error" in fields:
         raise SignInRefused(what=f"the provider refused: {_plain(fields['error'])}", reason="denied")
     if not fields.get("code"):
         raise SignInRefused(what="the answer has no code", reason="state")
-    return flow, await provider.exchange(fields["code"], verifier=flow.verifier, nonce=flow.nonce)
+    return await provider.exchange(fields["code"], verifier=flow.verifier, nonce=flow.nonce)
 
 
 class BackchannelAnswer(Schema):
@@ -101,26 +102,38 @@ class BackchannelAnswer(Schema):
     ended: int
 
 
+class LogoutRefused(RequestError, status=400, code="logout_refused"):
+    """A logout token is not accepted. 400 and not 422, as Back-Channel Logout 1.0, section 2.8, wants it."""
+
+
 async def backchannel_logout(request: Request) -> Reply:
-    """End the sessions that the provider's logout token names (OpenID Connect Back-Channel Logout 1.0). Raises RequestError."""
-    gateway, sign_ins = request.gateway, request.plane.sign_ins
+    """End the sessions that the provider's logout token names (OpenID Connect Back-Channel Logout 1.0).
+
+    Raises LogoutRefused, and StoreUnavailable, after which the provider can send the same token again.
+    """
+    sign_ins, now = request.plane.sign_ins, request.gateway.clock.now()
     token = request.body.get("logout_token")
     if not isinstance(token, str) or not token:
-        raise RequestError(what="the field logout_token is required", param="logout_token")
+        raise LogoutRefused(what="the field logout_token is required", param="logout_token")
     try:
-        claims = await sign_ins.provider(gateway).check_logout(token)
-        sign_ins.use(str(claims["jti"]), gateway.clock.now() + FLOW_S * 2, gateway.clock.now())
+        claims = await sign_ins.provider(request.gateway).check_logout(token)
+        with sign_ins.once(str(claims["jti"]), now + FLOW_S * 2, now):
+            ended = await _end_named(request, claims)
     except SignInRefused as refusal:
         _log.warning("logout_refused", reason=refusal.reason, why=refusal.what)
-        raise RequestError(what=refusal.what, param="logout_token") from None
-    issuer, subject, session = gateway.settings.auth.oidc.issuer, claims.get("sub"), claims.get("sid")
+        raise LogoutRefused(what=refusal.what, param="logout_token") from None
+    return json_reply(BackchannelAnswer(ended=ended), headers=[NOT_CACHED])
+
+
+async def _end_named(request: Request, claims: Mapping[str, Any]) -> int:
+    """End the sessions of the person or the provider's session that a logout token names; return their number. Raises StoreUnavailable."""
+    issuer, subject, session = request.gateway.settings.auth.oidc.issuer, claims.get("sub"), claims.get("sid")
 
     def ends(login: StoredLogin) -> bool:
         of_person = login.issuer == issuer and (subject is None or login.subject == subject)
         return of_person and (session is None or login.provider_session == session)
 
-    ended = await logins.end_all(request.registrar, ends, Actor(source="api", name="the OpenID provider"))
-    return json_reply(BackchannelAnswer(ended=ended), headers=[NOT_CACHED])
+    return await logins.end_all(request.registrar, ends, Actor(source="api", name="the OpenID provider"))
 
 
 def visit_of(request: Request) -> Visit:
@@ -137,15 +150,20 @@ def session_header(request: Request, value: str) -> tuple[bytes, bytes]:
 
 
 def is_secure(request: Request) -> bool:
-    """Return whether browsers reach this gateway with TLS: its own, or that of a proxy before `public_url`."""
-    public_url = request.gateway.settings.auth.oidc.public_url
-    return request.scope.get("scheme") == "https" or public_url.startswith("https:")
+    """Return whether the browser has TLS: the gateway's own, or that of a proxy. The page's Origin says so, else `public_url`."""
+    page = request.header(b"origin") or request.gateway.settings.auth.oidc.public_url
+    return request.scope.get("scheme") == "https" or page.startswith("https:")
 
 
 def _flow_cookie(request: Request, value: str) -> tuple[bytes, bytes]:
     age = int(FLOW_S) if value else 0
-    text = f"{FLOW_COOKIE}={value}; Path=/api/oidc; Max-Age={age}; HttpOnly; SameSite=Lax"  # Lax: the provider sends the browser back
-    return b"set-cookie", (text + ("; Secure" if is_secure(request) else "")).encode()
+    flags = "HttpOnly; SameSite=Lax" + ("; Secure" if is_secure(request) else "")  # Lax: the provider sends the browser back
+    return b"set-cookie", f"{_flow_name(request)}={value}; Path=/; Max-Age={age}; {flags}".encode()
+
+
+def _flow_name(request: Request) -> str:
+    """Return the name of the cookie of a sign-in. With TLS no other is read: a neighbour below the domain could have set it."""
+    return (session_cookies.SECURE if is_secure(request) else "") + FLOW_COOKIE
 
 
 async def _sealed(gateway: Gateway, flow: _Flow) -> str:
@@ -156,7 +174,7 @@ async def _sealed(gateway: Gateway, flow: _Flow) -> str:
 
 async def _opened(gateway: Gateway, request: Request) -> _Flow:
     """Return the sign-in of the browser's cookie. Raises SignInRefused for none, and for one with another provider."""
-    value = next(session_cookies.values_of(session_cookies.cookies(request.scope), FLOW_COOKIE), b"")
+    value = next(session_cookies.values_of(session_cookies.cookies(request.scope), _flow_name(request)), b"")
     if not value:
         raise SignInRefused(what="this browser has not begun to sign in", reason="state")
     vault = await gateway.registrar.vault()
@@ -214,6 +232,6 @@ ROUTES = (
     _oidc(
         "POST", "/api/oidc/backchannel-logout", "oidc_logout", "End the sessions that the provider's logout token names.",
         backchannel_logout, body=Raw("application/x-www-form-urlencoded", {"type": "object", "properties": {"logout_token": _TEXT}}),
-        answers=(BackchannelAnswer,), errors=(422, 503),
+        answers=(BackchannelAnswer,), errors=(400, 422, 503),
     ),
 )  # fmt: skip

@@ -18,6 +18,7 @@ from gw.types.asgi import Scope
 from gw.types.secret import Secret
 
 COOKIE = "gw_session"
+SECURE = "__Host-"  # browsers accept a cookie of such a name over TLS only, and from this host only, not from a neighbour below its domain
 LASTS_S = 7 * 86_400
 
 
@@ -50,17 +51,19 @@ def cookies(scope: Scope) -> Iterable[bytes]:
     return (value for name, value in scope["headers"] if name == b"cookie")
 
 
-def values_of(cookie_headers: Iterable[bytes], wanted: str = COOKIE) -> Iterator[bytes]:
-    """Yield the values of the cookies of one name."""
-    for header in cookie_headers:
-        for pair in header.split(b";"):
-            name, _, value = pair.strip().partition(b"=")
-            if name == wanted.encode():
-                yield value
+def values_of(cookie_headers: Iterable[bytes], *names: str) -> Iterator[bytes]:
+    """Yield the values of the cookies of these names, those of the first name first."""
+    pairs = [pair.strip().partition(b"=") for header in cookie_headers for pair in header.split(b";")]
+    return (value for wanted in names for name, _, value in pairs if name == wanted.encode())
+
+
+def sessions_of(cookie_headers: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the values of a request's session cookies. One that was set over TLS comes first, since nobody else can have set it."""
+    return values_of(cookie_headers, SECURE + COOKIE, COOKIE)
 
 
 def _valid(cookie_headers: Iterable[bytes], admin_token: Secret, now: float) -> Iterator[bytes]:
-    return (value for value in values_of(cookie_headers) if _is_valid(value, admin_token, now))
+    return (value for value in sessions_of(cookie_headers) if _is_valid(value, admin_token, now))
 
 
 def _is_valid(value: bytes, admin_token: Secret, now: float) -> bool:
@@ -79,4 +82,5 @@ def _signature(admin_token: Secret, payload: bytes) -> bytes:
 def set_session_cookie(value: str, *, secure: bool, lasts_s: int = LASTS_S) -> str:
     """Return the `Set-Cookie` header; an empty `value` removes the cookie."""
     age = lasts_s if value else 0
-    return f"{COOKIE}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict" + ("; Secure" if secure else "")
+    name, flag = (SECURE + COOKIE, "; Secure") if secure else (COOKIE, "")
+    return f"{name}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{flag}"

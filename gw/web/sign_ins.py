@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Final
 
@@ -31,8 +33,19 @@ class SignIns:
             self._provider = OpenIdProvider(oidc, gateway.pool, gateway.clock)
         return self._provider
 
-    def use(self, value: str, expires_at: float, now: float) -> None:
-        """Refuse what was used before. Raises SignInRefused."""
+    @contextmanager
+    def once(self, value: str, expires_at: float, now: float) -> Iterator[None]:
+        """Refuse what was used before, or is in use.
+
+        What fails inside was no use, so that failures take no memory, and can be tried again. Raises SignInRefused.
+        """
         key = sha256(value.encode()).digest()
         if key in self._used or not self._used.add(key, expires_at, now):
             raise SignInRefused(what="this answer was used before", reason="replay")
+        is_used = False
+        try:
+            yield
+            is_used = True
+        finally:
+            if not is_used:
+                self._used.discard(key)

@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from html import unescape
 from pathlib import Path
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import httpx2
 import pytest
@@ -19,7 +20,7 @@ from gw.config.parse import parse
 from gw.telemetry.clock import SystemClock
 from tests.contract.test_access import ADMIN
 from tests.fakes.running import open_running
-from tests.fakes.temporary_gateway import YAML
+from tests.fakes.temporary_gateway import YAML, SetClock
 
 pytestmark = pytest.mark.clients
 FOLDER = Path(__file__).with_name("node") / "oidc"
@@ -37,19 +38,37 @@ def configured(issuer: str, url: str) -> str:
 
 
 @contextmanager
-def provider_for(url: str):
-    """Run the provider; yield its issuer."""
+def provider_for(url: str, algorithm: str = "RS256"):
+    """Run the provider; yield its issuer, and what changes its keys."""
     node = shutil.which("node")
     assert node is not None, "node is not installed"
     if not (FOLDER / "node_modules").is_dir():
         pytest.fail(f"the npm packages are not installed; run: npm ci --prefix {FOLDER}")
-    environment = {**os.environ, "GW_URL": url, "CLIENT_SECRET": SECRET}
-    with subprocess.Popen([node, "provider.mjs"], cwd=FOLDER, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "GW_URL": url, "CLIENT_SECRET": SECRET, "ID_TOKEN_ALG": algorithm}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([node, "provider.mjs"], cwd=FOLDER, env=environment, **pipes) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+
+        def change_keys() -> None:
+            process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "changed\n"
+
         try:
-            assert process.stdout is not None
-            yield process.stdout.readline().strip()
+            yield process.stdout.readline().strip(), change_keys
         finally:
             process.kill()
+
+
+@asynccontextmanager
+async def open_site(folder: Path, algorithm: str = "RS256", clock: SystemClock | SetClock | None = None):
+    """Run a gateway, and the provider with which people sign in to it; yield both, and what changes the provider's keys."""
+    async with open_running(folder, PLAIN, clock or SystemClock()) as running:
+        with provider_for(running.url, algorithm) as (issuer, change_keys):
+            settings = parse(configured(issuer, running.url), file="gw.yaml", env={}, data_dir=folder)
+            await running.gateway.reload(settings)
+            yield running, issuer, change_keys
 
 
 class Browser:
@@ -58,6 +77,8 @@ class Browser:
     def __init__(self) -> None:
         self._client = httpx2.Client(trust_env=False, follow_redirects=False, timeout=20)
         self._cookies: dict[str, dict[str, str]] = {}
+        self.until = ""
+        """Part of an address that is not followed."""
 
     def __enter__(self) -> Browser:
         return self
@@ -77,10 +98,15 @@ class Browser:
             jar.pop(name, None) if is_over else jar.update({name: value})
         return answer
 
+    def cookies_of(self, url: str) -> dict[str, str]:
+        return self._cookies.setdefault(urlsplit(url).netloc, {})
+
     def go(self, address: str, method: str = "GET", **fields: object) -> httpx2.Response:
         answer = self.ask(method, address, **fields)
         while answer.status_code in (302, 303):
             address = urljoin(address, answer.headers["location"])
+            if self.until and self.until in address:
+                break
             answer = self.ask("GET", address)
         return answer
 
@@ -93,17 +119,31 @@ class Browser:
         return self.go(urljoin(str(page.url), unescape(action[1])), "POST", data={**hidden, **values})
 
 
-def sign_in(browser: Browser, url: str, who: str) -> httpx2.Response:
-    page = browser.go(f"{url}/api/oidc/start?back_to=/logs")
+def sign_in(browser: Browser, url: str, who: str, **changes: str) -> httpx2.Response:
+    """Sign in; `changes` are made to the address at which the provider is called."""
+    address = urlsplit(browser.ask("GET", f"{url}/api/oidc/start?back_to=/logs").headers["location"])
+    page = browser.go(address._replace(query=urlencode(dict(parse_qsl(address.query)) | changes)).geturl())
     page = browser.submit(page, login=who, password="any")
     return browser.submit(page)  # consent
 
 
+def answer_for(browser: Browser, url: str, **changes: str) -> dict[str, str]:
+    """Sign in as far as the provider's answer, which does not reach the gateway yet; return its fields."""
+    browser.until = "/api/oidc/callback"
+    location = sign_in(browser, url, "ana", **changes).headers["location"]
+    browser.until = ""
+    return dict(parse_qsl(urlsplit(location).query))
+
+
+def give(browser: Browser, url: str, fields: dict[str, str]) -> str:
+    """Give the gateway an answer; return why it is refused, "" if it is not."""
+    location = browser.ask("GET", f"{url}/api/oidc/callback?{urlencode(fields)}").headers["location"]
+    return dict(parse_qsl(urlsplit(location).query)).get("sign_in_refused", "")
+
+
 async def test_people_sign_in_with_a_real_provider_and_out(tmp_path):
-    async with open_running(tmp_path, PLAIN, SystemClock()) as running:
-        with provider_for(running.url) as issuer, ExitStack() as closing:
-            settings = parse(configured(issuer, running.url), file="gw.yaml", env={}, data_dir=tmp_path)
-            await running.gateway.reload(settings)
+    async with open_site(tmp_path) as (running, _, _):
+        with ExitStack() as closing:
             browser, stranger = closing.enter_context(Browser()), closing.enter_context(Browser())
             page = await trio.to_thread.run_sync(sign_in, browser, running.url, "ana")
             assert str(page.url) == f"{running.url}/logs", page.text
@@ -122,14 +162,73 @@ async def test_people_sign_in_with_a_real_provider_and_out(tmp_path):
 
 
 async def test_the_provider_ends_the_sessions_of_a_person(tmp_path):
-    async with open_running(tmp_path, PLAIN, SystemClock()) as running:
-        with provider_for(running.url) as issuer, ExitStack() as closing:
-            settings = parse(configured(issuer, running.url), file="gw.yaml", env={}, data_dir=tmp_path)
-            await running.gateway.reload(settings)
-            browser = closing.enter_context(Browser())
+    async with open_site(tmp_path) as (running, issuer, _):
+        with Browser() as browser:
             await trio.to_thread.run_sync(sign_in, browser, running.url, "ana")
             assert len((await running.get("/v1/logins", **ADMIN_HEADER)).json["logins"]) == 1
             page = await trio.to_thread.run_sync(browser.go, f"{issuer}/session/end?client_id=gw")
             await trio.to_thread.run_sync(lambda: browser.submit(page, logout="yes"))
             assert (await running.get("/v1/logins", **ADMIN_HEADER)).json["logins"] == []
             assert (await trio.to_thread.run_sync(browser.ask, "GET", f"{running.url}/v1/costs")).status_code == 401
+
+
+async def refused(running, browser: Browser, fields: dict[str, str]) -> str:
+    return await trio.to_thread.run_sync(give, browser, running.url, fields)
+
+
+async def test_answers_of_the_provider_count_once_here_and_there(tmp_path):
+    async with open_site(tmp_path) as (running, _, _):
+        with ExitStack() as closing:
+            browser, thief = closing.enter_context(Browser()), closing.enter_context(Browser())
+            answer = await trio.to_thread.run_sync(answer_for, browser, running.url)
+            assert answer.keys() == {"code", "state", "iss"}
+            assert await refused(running, browser, answer | {"iss": "https://evil.example"}) == "mix_up"
+            answer = await trio.to_thread.run_sync(answer_for, thief, running.url)
+            assert await refused(running, browser, answer) == "state", "begun in another browser"
+            victim = closing.enter_context(Browser())
+            stolen = await trio.to_thread.run_sync(answer_for, victim, running.url)
+            assert await refused(running, thief, answer | {"code": stolen["code"]}) == "provider", "it belongs to another verifier"
+            other = closing.enter_context(Browser())
+            good = await trio.to_thread.run_sync(answer_for, other, running.url)
+            kept = dict(other.cookies_of(running.url))
+            assert await refused(running, other, good) == ""
+            assert await refused(running, other, good) == "state", "the browser has no sign-in any more"
+            other.cookies_of(running.url).update(kept)
+            assert await refused(running, other, good) == "replay"
+            last = closing.enter_context(Browser())
+            again = await trio.to_thread.run_sync(answer_for, last, running.url)
+            assert await refused(running, last, again | {"code": good["code"]}) == "provider", "a code is good for one exchange"
+
+
+async def test_a_request_that_was_changed_on_the_way_gives_no_session(tmp_path):
+    other = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"  # RFC 7636, appendix B
+    async with open_site(tmp_path) as (running, _, _):
+        for name, value, reason in (("nonce", "x", "nonce"), ("state", "x", "state"), ("code_challenge", other, "provider")):
+            with Browser() as browser:
+                answer = await trio.to_thread.run_sync(partial(answer_for, browser, running.url, **{name: value}))
+                assert await refused(running, browser, answer) == reason, name
+
+
+@pytest.mark.parametrize(("algorithm", "reason"), [("PS256", ""), ("ES256", ""), ("Ed25519", ""), ("HS256", "signature")])
+async def test_signatures_of_the_provider(tmp_path, algorithm, reason):
+    async with open_site(tmp_path, algorithm) as (running, _, _):
+        with Browser() as browser:
+            assert await refused(running, browser, await trio.to_thread.run_sync(answer_for, browser, running.url)) == reason
+
+
+async def test_the_provider_changes_its_keys(tmp_path, monkeypatch):
+    monkeypatch.setattr("gw.net.openid_provider.REFRESH_S", 0.0)
+    async with open_site(tmp_path) as (running, _, change_keys):
+        for _ in range(2):
+            with Browser() as browser:
+                assert await refused(running, browser, await trio.to_thread.run_sync(answer_for, browser, running.url)) == ""
+            await trio.to_thread.run_sync(change_keys)
+
+
+async def test_clocks_of_the_gateway_and_the_provider_may_differ_by_a_minute(tmp_path):
+    clock = SetClock()
+    async with open_site(tmp_path, clock=clock) as (running, _, _):
+        for ahead_s, reason in ((30, ""), (-30, ""), (700, "expired"), (-700, "expired")):
+            clock.at = SystemClock().now() + ahead_s
+            with Browser() as browser:
+                assert await refused(running, browser, await trio.to_thread.run_sync(answer_for, browser, running.url)) == reason

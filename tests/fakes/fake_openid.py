@@ -43,6 +43,9 @@ class FakeOpenId:
     keys: list[RSAKey] = attrs.field(factory=lambda: [RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})])
     calls: list[str] = attrs.field(factory=list)
     """Paths in order."""
+    token_type: str = "Bearer"
+    broken_until: trio.Event | None = None
+    """While it is there, calls wait for it, and fail then."""
     codes: dict[str, dict[str, str]] = attrs.field(factory=dict)
     """Code that was not exchanged yet → the query of the authorization request."""
 
@@ -93,6 +96,8 @@ class FakeOpenId:
                 break
         path = scope["path"]
         self.calls.append(path)
+        if self.broken_until is not None:
+            await self.broken_until.wait()
         status, answer = self._answer(path, dict(scope["headers"]), body.decode())
         content = msgspec.json.encode(answer)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
@@ -100,6 +105,8 @@ class FakeOpenId:
         await send({"type": "http.response.body", "body": content})
 
     def _answer(self, path: str, headers: dict[bytes, bytes], body: str) -> tuple[int, Any]:
+        if self.broken_until is not None:
+            return 503, {}
         match path:
             case "/.well-known/openid-configuration":
                 return 200, {
@@ -129,7 +136,8 @@ class FakeOpenId:
         challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         if asked is None or challenge != asked["code_challenge"] or fields.get("redirect_uri") != asked["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
-        return 200, {"access_token": "access-token", "token_type": "Bearer", "expires_in": 60, "id_token": self.id_token(asked["nonce"])}
+        token = self.id_token(asked["nonce"])
+        return 200, {"access_token": "access-token", "token_type": self.token_type, "expires_in": 60, "id_token": token}
 
 
 @asynccontextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
+import trio.testing
 
 from gw.config.sign_in_settings import Oidc, RoleRule
 from gw.errors import SignInRefused
 from gw.net.http1 import Pool
-from gw.net.openid_provider import ANSWER_S, CACHED_S, REFRESH_S, OpenIdProvider
+from gw.net.openid_provider import ANSWER_S, CACHED_S, MAX_CALLS, REFRESH_S, OpenIdProvider
 from gw.types.secret import Secret
 from tests.fakes.fake_openid import EMAIL, FakeOpenId
 from tests.fakes.hosting import hosted
@@ -124,3 +126,61 @@ async def test_what_are_no_public_keys(autojump_clock, answer, reason):
         with pytest.raises(SignInRefused) as refusal:
             await sign_in(fake, provider)
         assert refusal.value.reason == reason
+
+
+async def test_a_failure_counts_for_all_who_waited_for_it(autojump_clock):
+    async with open_provider() as (fake, provider):
+        fake.broken_until, reasons = trio.Event(), []
+
+        async def begin():
+            with pytest.raises(SignInRefused) as refusal:
+                await provider.metadata()
+            reasons.append(refusal.value.what)
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(100):
+                nursery.start_soon(begin)
+            await trio.testing.wait_all_tasks_blocked()
+            fake.broken_until.set()
+        assert reasons == ["the provider answered with an error (status 503)"] * 100
+        assert fake.calls == ["/.well-known/openid-configuration"]
+        fake.broken_until = None
+        await sign_in(fake, provider)
+
+
+async def test_who_has_keys_does_not_wait_for_others(autojump_clock):
+    """Signing in goes on while somebody sends tokens with keys that nobody knows, and the provider hangs."""
+    async with open_provider() as (fake, provider):
+        await sign_in(fake, provider)
+        await trio.sleep(REFRESH_S)
+        fake.broken_until = trio.Event()
+        async with trio.open_nursery() as nursery:
+            unknown = fake.signed({"iss": fake.issuer}, kid="unknown")
+            nursery.start_soon(refused, provider.check_logout, unknown)
+            await trio.testing.wait_all_tasks_blocked()
+            began = trio.current_time()
+            await provider.metadata()
+            await provider.check_logout(fake.logout_token())
+            assert trio.current_time() == began
+            fake.broken_until.set()
+
+
+async def refused(call, *arguments):
+    with pytest.raises(SignInRefused):
+        await call(*arguments)
+
+
+async def test_calls_at_once_are_limited(autojump_clock):
+    async with open_provider() as (fake, provider):
+        await provider.metadata()
+        fake.broken_until = trio.Event()
+        async with trio.open_nursery() as nursery:
+            for _ in range(MAX_CALLS):
+                nursery.start_soon(partial(refused, partial(provider.exchange, "code", verifier="v", nonce="n")))
+            await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(SignInRefused, match="wait for the provider already"):
+                await provider.exchange("code", verifier="v", nonce="n")
+            fake.broken_until.set()
+        assert fake.calls.count("/token") == MAX_CALLS
+        fake.broken_until = None
+        await sign_in(fake, provider)

@@ -1,15 +1,42 @@
 // An OpenID provider on a free loopback port, with one client and two people. GW_URL: the gateway that signs people in with it.
+// ID_TOKEN_ALG: how ID tokens are signed. A line on its standard input changes its keys: from then on it signs with others.
+import { generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
+import { createInterface } from "node:readline";
 import Provider from "oidc-provider";
 
 const gateway = process.env.GW_URL;
+const algorithm = process.env.ID_TOKEN_ALG || "RS256";
 const groups = { ana: ["staff"], bob: ["visitors"] };
+
+function keys() {
+  const kinds = { rsa: { modulusLength: 2048 }, ec: { namedCurve: "P-256" }, ed25519: {} };
+  return Object.entries(kinds).map(([kind, options]) => generateKeyPairSync(kind, options).privateKey.export({ format: "jwk" }));
+}
+
+function handler(issuer) {
+  const provider = new Provider(issuer, configuration());
+  provider.on("server_error", (_context, error) => console.error("server_error", error));
+  provider.on("backchannel.error", (_context, error) => console.error("backchannel.error", error));
+  return provider.callback();
+}
 
 const server = createServer((request, response) => handle(request, response));
 let handle = (_request, response) => response.writeHead(503).end();
 server.listen(0, "127.0.0.1", () => {
   const issuer = `http://127.0.0.1:${server.address().port}`;
-  const provider = new Provider(issuer, {
+  handle = handler(issuer);
+  console.log(issuer);
+  createInterface({ input: process.stdin }).on("line", () => {
+    handle = handler(issuer);
+    console.log("changed");
+  });
+});
+
+function configuration() {
+  return {
+    jwks: { keys: keys() },
+    enabledJWA: { idTokenSigningAlgValues: ["RS256", "PS256", "ES256", "Ed25519", "HS256"] },
     clients: [
       {
         client_id: "gw",
@@ -20,6 +47,7 @@ server.listen(0, "127.0.0.1", () => {
         backchannel_logout_session_required: true,
         response_types: ["code"],
         grant_types: ["authorization_code"],
+        id_token_signed_response_alg: algorithm,
       },
     ],
     claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name", "groups"] },
@@ -33,9 +61,5 @@ server.listen(0, "127.0.0.1", () => {
     pkce: { required: () => true },
     cookies: { keys: ["a test's key"] },
     ttl: { Session: 3600, Grant: 3600, Interaction: 600, AccessToken: 600, IdToken: 600, AuthorizationCode: 60 },
-  });
-  provider.on("server_error", (_context, error) => console.error("server_error", error));
-  provider.on("backchannel.error", (_context, error) => console.error("backchannel.error", error));
-  handle = provider.callback();
-  console.log(issuer);
-});
+  };
+}
