@@ -1,6 +1,6 @@
-"""A real OpenTelemetry Collector (0.161, of its official modules) takes what gw exports, and writes down what it understood.
+"""The receiver of the OpenTelemetry Collector (0.161, of its official modules) takes what gw exports, and its exporter writes that down.
 
-`otel_collector` has its sources; building it takes minutes, so that is not done here.
+`otel_collector` has the program; `.ci/go_programs` builds it, which takes a minute, so that is not done here.
 """
 
 from __future__ import annotations
@@ -22,16 +22,6 @@ from tests.e2e.conftest import starter
 
 pytestmark = [pytest.mark.clients, pytest.mark.needs_program("otelcol-file")]
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-COLLECTOR = """
-receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{port}"}}}}}}}}
-exporters: {{file: {{path: "{path}", flush_interval: 50ms}}}}
-service:
-  telemetry: {{metrics: {{level: none}}}}
-  pipelines:
-    traces: {{receivers: [otlp], exporters: [file]}}
-    metrics: {{receivers: [otlp], exporters: [file]}}
-    logs: {{receivers: [otlp], exporters: [file]}}
-"""
 GATEWAY = """
 providers: {{sim: {{}}, down: {{type: sim, fail_with: 503, fail_rate: 1}}}}
 models: {{llm: [down/echo, sim/echo], tts: [sim/tone]}}
@@ -55,10 +45,9 @@ def collector(folder: Path) -> Iterator[tuple[int, Path]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    written, config = folder / "received.jsonl", folder / "collector.yaml"
-    config.write_text(COLLECTOR.format(port=port, path=written))
+    written = folder / "received.jsonl"
     with (folder / "collector.log").open("w") as log:
-        process = subprocess.Popen([program("otelcol-file"), "--config", f"file:{config}"], stdout=log, stderr=log)
+        process = subprocess.Popen([program("otelcol-file"), f"127.0.0.1:{port}", str(written)], stdout=log, stderr=log)
         try:
             wait_until_it_listens(port, folder / "collector.log")
             yield port, written

@@ -1,6 +1,5 @@
 """`.ci/run` says by its exit status what the sessions said, with stand-ins for the programs that it calls."""
 
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,6 +10,14 @@ RUN = Path(__file__).parents[2] / ".ci" / "run"
 PROGRAMS = (
     "flite", "promtool", "redis-server", "haproxy", "nginx", "systemd-analyze", "javac", "mvn", "node", "npm", "chromium", "go", "uv",
 )  # fmt: skip
+GO = """
+case "$1" in
+    env) echo "$HOME/go";;
+    build) sleep 0.2; while [ "$1" != -o ]; do shift; done; echo "echo 5 passed in 0.20s" > "$2"; chmod +x "$2";;
+esac
+"""
+"""Build a program, which takes a while."""
+SYSTEM = "/usr/sbin:/usr/bin:/sbin:/bin"  # without what go has built before
 MVN = 'echo "$PPID" > "$HOME/fetching"'
 """The last thing that is fetched beside the sessions: say which process does it."""
 WAIT = 'for _ in $(seq 400); do [ -s "$HOME/fetching" ] && ! kill -0 "$(cat "$HOME/fetching")" 2>/dev/null && break; sleep 0.05; done'
@@ -20,15 +27,16 @@ WAIT = 'for _ in $(seq 400); do [ -s "$HOME/fetching" ] && ! kill -0 "$(cat "$HO
 def run_with(folder: Path, uv: str) -> subprocess.CompletedProcess[str]:
     """Run a copy of `.ci/run` in `folder` with programs that do nothing, and `uv` as a shell script of this body."""
     (folder / ".ci").mkdir()
-    shutil.copy(RUN, folder / ".ci" / "run")
+    for name in ("run", "go_programs"):
+        shutil.copy(RUN.with_name(name), folder / ".ci" / name)
     programs = folder / "programs"
     programs.mkdir()
-    bodies = {"mvn": MVN, "uv": f"[ \"$1\" = pip ] || {{ {WAIT}; {uv}; }}"}
+    bodies = {"mvn": MVN, "go": GO, "uv": f"[ \"$1\" = pip ] || {{ {WAIT}; {uv}; }}"}
     for name in PROGRAMS:
         path = programs / name
         path.write_text("#!/bin/sh\n" + bodies.get(name, "exit 0") + "\n")
         path.chmod(0o755)
-    environment = {"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(folder), "TMPDIR": str(folder)}
+    environment = {"PATH": f"{programs}:{SYSTEM}", "HOME": str(folder), "TMPDIR": str(folder)}
     return subprocess.run(["bash", folder / ".ci" / "run"], env=environment, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -44,4 +52,10 @@ def test_its_status_is_that_of_the_sessions(tmp_path: Path, uv: str, status: int
     ended = run_with(tmp_path, uv)
     assert ended.returncode == status, ended.stderr
     closing = ended.stdout.partition("=== closing lines")[2]
-    assert closing.count("passed in 0.10s") == 3
+    assert closing.count("passed in 0.10s") == 4
+
+
+def test_what_go_builds_is_there_when_the_tests_begin(tmp_path: Path) -> None:
+    ended = run_with(tmp_path, 'case "$*" in *tests*) helm-chart;; esac')
+    assert ended.returncode == 0, ended.stderr
+    assert "5 passed in 0.20s" in ended.stdout.partition("=== closing lines")[2]
