@@ -248,6 +248,15 @@ def compiled(session: nox.Session) -> None:
 
 
 @nox.session
+def image(session: nox.Session) -> None:
+    """Build the container image from Debian's packages, and run it. Needs root, podman, runc and mmdebstrap, and no registry of images."""
+    if missing := [name for name in ("podman", "runc", "mmdebstrap") if shutil.which(name) is None]:
+        session.warn(f"LEFT OUT: the container image, because of what is not installed (Debian packages: {', '.join(missing)})")
+        return
+    session.run("python", "-m", "tests.deploy.debian_images", *session.posargs)
+
+
+@nox.session
 def audit(session: nox.Session) -> None:
     """Known vulnerabilities of the packages that requirements.lock pins, as PyPI lists them. Needs the network."""
     session.install("pip-audit>=2.10,<3")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -16,6 +18,8 @@ from tests.conftest import program
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
+CHECK_IMAGE = runpy.run_path(str(ROOT / "deploy" / "check_image.py"))
+HEALTH = ["/opt/gw/bin/python", "-c", "import urllib.request"]
 DURATION = re.compile(r"(\d+)s")
 
 
@@ -75,3 +79,31 @@ def test_the_compose_file_confines_the_container() -> None:
     grace = DURATION.fullmatch(service["stop_grace_period"])
     assert grace is not None
     assert int(grace[1]) > Serve().predrain_s + Serve().drain_s
+
+
+def inspected(**changed: Any) -> dict[str, Any]:
+    """Return what Podman 4.3 says about the image of this Dockerfile, as far as it is read."""
+    image = {"Size": 137_605_154, "Config": {"User": "65532:65532"}, "Healthcheck": {"Test": ["CMD", *HEALTH]}}
+    return image | changed
+
+
+def test_the_check_of_an_image_names_each_fault() -> None:
+    faults_of, health_command = CHECK_IMAGE["faults_of"], CHECK_IMAGE["health_command"]
+    assert faults_of(inspected()) == []
+    assert health_command(inspected()) == HEALTH
+    of_docker = inspected(Config={"User": "65532:65532", "Healthcheck": {"Test": ["CMD", *HEALTH]}}, Healthcheck=None)
+    assert (faults_of(of_docker), health_command(of_docker)) == ([], HEALTH)
+    for user in ("", "0", "root", "0:0"):
+        [fault] = faults_of(inspected(Config={"User": user}))
+        assert "which has to be a number other than 0" in fault
+    assert faults_of(inspected(Size=151_000_000)) == ["It has 151 MB, more than 150 MB."]
+    assert faults_of(inspected(Healthcheck={"Test": ["NONE"]})) == ["It has no health check in the form CMD."]
+
+
+def test_the_image_is_installed_with_extras_and_without() -> None:
+    [install] = [argument for stage in stages() for keyword, argument in stage if keyword == "RUN" and "/bin/pip install" in argument]
+    wanted = re.search(r'--constraint \S+ ("\S+")', install)
+    assert wanted is not None
+    for extras, requirement in (("", "."), ("mcp,audio", ".[mcp,audio]")):
+        ended = subprocess.run(["/bin/sh", "-euc", f"echo {wanted[1]}"], env={"EXTRAS": extras}, capture_output=True, text=True, check=True)
+        assert ended.stdout == requirement + "\n"
