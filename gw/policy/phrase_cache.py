@@ -1,24 +1,27 @@
-"""KeptPhrase cache: speech of texts that projects say again and again, kept in memory so that no vendor speaks them twice.
+"""Phrase cache: speech of texts that projects say again and again, kept in memory so that no vendor speaks them twice.
 
 An entry is one text in one voice: every setting that changes its sound is part of its key, the vendor's model and address too, so
-that a change of any of them finds nothing. It has up to `takes` recordings, which are used in turn. Entries that were not used
-for longest leave when the memory is full. Nothing is written to a disk.
+that a change of any of them finds nothing. Space around a text is not part of it. It has up to `takes` recordings, which are used in
+turn. The beginnings of texts are known as well, so that live speech whose text is still to come is held back only while it may be a
+kept one. Entries that were not used for longest leave when the memory is full. Nothing is written to a disk.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from hashlib import sha256
+from hashlib import blake2b, sha256
 
 import msgspec
 
+from gw.policy.phrase_parts import beginning_of, beginnings
 from gw.types.audio import AudioFormat
 from gw.types.entities import Provider
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 
 _ENTRY_BYTES = 1_500  # of an entry beside its text and audio, objects included
 _WORD_BYTES = 150
+_BEGINNING_BYTES = 120
 
 
 class Take(msgspec.Struct, frozen=True, eq=False):
@@ -44,12 +47,19 @@ class KeptPhrase(msgspec.Struct, eq=False):
     voice: str
     text: str
     takes: list[Take]
+    voice_key: bytes = b""
+    """Key of the voice, by which texts that begin alike are found."""
     used: int = 0
     saved_nusd: int = 0
 
     @property
     def size(self) -> int:
-        return _ENTRY_BYTES + 4 * len(self.text) + sum(take.size for take in self.takes)
+        own = _ENTRY_BYTES + 4 * len(self.text) + _BEGINNING_BYTES * len(beginnings(len(self.text)))
+        return own + sum(take.size for take in self.takes)
+
+    def marks(self) -> list[bytes]:
+        """Return what stands for each beginning of the text in this voice."""
+        return [_mark(self.voice_key, self.text[:size]) for size in beginnings(len(self.text))]
 
 
 class PhraseFigures(msgspec.Struct, frozen=True):
@@ -69,6 +79,7 @@ class PhraseCache:
     def __init__(self, most_bytes: int = 0) -> None:
         self._most_bytes = most_bytes
         self._phrases: OrderedDict[bytes, KeptPhrase] = OrderedDict()
+        self._beginnings: dict[bytes, int] = {}  # number of phrases for each mark
         self._bytes = self._hits = self._misses = self._evicted = self._saved_nusd = 0
 
     @property
@@ -84,11 +95,23 @@ class PhraseCache:
         self._most_bytes = most_bytes
         self._shrink()
 
+    def has(self, key: bytes, takes: int) -> bool:
+        """Return whether a phrase has all its takes."""
+        phrase = self._phrases.get(key)
+        return phrase is not None and len(phrase.takes) >= takes
+
+    def may_have(self, voice_key: bytes, beginning: str) -> bool:
+        """Return whether a phrase in this voice begins like this, as far as the marks tell."""
+        return _mark(voice_key, beginning_of(beginning)) in self._beginnings
+
+    def note_miss(self) -> None:
+        self._misses += 1
+
     def find(self, key: bytes, takes: int) -> Take | None:
         """Return the take of a phrase whose turn it is; None as long as it has fewer than `takes`."""
         phrase = self._phrases.get(key)
         if phrase is None or len(phrase.takes) < takes:
-            self._misses += 1
+            self.note_miss()
             return None
         self._phrases.move_to_end(key)
         self._hits += 1
@@ -109,6 +132,8 @@ class PhraseCache:
         if known is None:
             self._phrases[key] = phrase
             self._bytes += phrase.size
+            for mark in phrase.marks():
+                self._beginnings[mark] = self._beginnings.get(mark, 0) + 1
         elif len(known.takes) < takes:
             known.takes += phrase.takes
             self._bytes += sum(take.size for take in phrase.takes)
@@ -117,15 +142,22 @@ class PhraseCache:
 
     def _shrink(self) -> None:
         while self._bytes > self._most_bytes:
-            _, oldest = self._phrases.popitem(last=False)
-            self._bytes -= oldest.size
+            self._remove(next(iter(self._phrases)))
             self._evicted += 1
+
+    def _remove(self, key: bytes) -> None:
+        phrase = self._phrases.pop(key)
+        self._bytes -= phrase.size
+        for mark in phrase.marks():
+            self._beginnings[mark] -= 1
+            if not self._beginnings[mark]:
+                del self._beginnings[mark]
 
     def clear(self, *, project: str | None = None, model_id: str | None = None, voice: str | None = None) -> int:
         """Forget the phrases of a project, a model or a voice, or all; return how many those were."""
         chosen = [key for key, phrase in self._phrases.items() if _is_of(phrase, project, model_id, voice)]
         for key in chosen:
-            self._bytes -= self._phrases.pop(key).size
+            self._remove(key)
         return len(chosen)
 
     def latest(self, count: int, *, project: str | None = None) -> Sequence[KeptPhrase]:
@@ -147,11 +179,29 @@ def _is_of(phrase: KeptPhrase, project: str | None, model_id: str | None, voice:
     )
 
 
-def key_of(project: str, provider: Provider, model_name: str, voice: str, request: SpeakRequest) -> bytes:
-    """Return the key of a text that a project has spoken by a model in a voice, with everything that changes its sound."""
-    extra = sorted((name, bytes(value)) for name, value in request.extra.items())
+def voice_key_of(project: str, provider: Provider, model_name: str, voice: str, request: SpeakRequest | SpeakLiveRequest) -> bytes:
+    """Return the key of everything but the text that changes the sound of speech, for a project, a model and a voice."""
+    own = _own_settings(request)
     facts = (
-        project, provider.id, provider.type, provider.base_url, model_name, voice, request.text, request.language, request.speed,
-        request.instructions, request.want_timings, request.want_events, request.format, request.dialect if extra else "", extra,
+        project, provider.id, provider.type, provider.base_url, model_name, voice, request.language, request.speed,
+        request.instructions, request.want_timings, isinstance(request, SpeakRequest) and request.want_events, request.format,
+        request.dialect if own else "", own,
     )  # fmt: skip
     return sha256(msgspec.msgpack.encode(facts)).digest()
+
+
+def _own_settings(request: SpeakRequest | SpeakLiveRequest) -> list[tuple[str, bytes]]:
+    """Return the settings of the caller's dialect that may change the sound. A live request has others as well."""
+    if isinstance(request, SpeakRequest):
+        return sorted((name, bytes(value)) for name, value in request.extra.items())
+    own = set(request.ignorable)
+    return sorted((name, value.encode()) for name, value in request.options if {name, name.partition(":")[2]} & own)
+
+
+def key_of(voice_key: bytes, text: str) -> bytes:
+    """Return the key of a text in a voice."""
+    return sha256(voice_key + text.strip().encode("utf-8", "surrogatepass")).digest()
+
+
+def _mark(voice_key: bytes, beginning: str) -> bytes:
+    return blake2b(beginning.encode("utf-8", "surrogatepass"), digest_size=8, key=voice_key).digest()

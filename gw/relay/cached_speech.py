@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 
-from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of
+from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of, voice_key_of
 from gw.providers.spec import SpeakStream
 from gw.registry.catalog import Model, Provider
 from gw.relay.prepared_call import PreparedCall
 from gw.types.audio import AudioFormat
 from gw.types.entities import PhraseRules, Project
-from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, WordTiming
+from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 
 _MOST_BYTES = 8 * 2**20
 """Audio of one text; longer ones are not kept."""
+_UNKEPT = frozenset({"add_phoneme_timestamps"})
+"""Settings with which the vendor sends more than audio and word times."""
 
 
 class CachedCall(AbstractAsyncContextManager[SpeakStream]):
@@ -43,6 +45,35 @@ class _CachedStream:
         return self._take.events()
 
 
+class TakeRecorder:
+    """Collects the audio and the word times of one text, as one vendor speaks it."""
+
+    def __init__(self, fmt: AudioFormat) -> None:
+        self._format = fmt
+        self._audio: list[bytes] = []
+        self._words: list[WordTiming] = []
+        self._bytes = 0
+
+    def add(self, event: SpeakEvent) -> bool:
+        """Note an event that is passed on; return False if it is too much to keep."""
+        if isinstance(event, AudioChunk):
+            self._bytes += len(event.data)
+            self._audio.append(event.data)
+        elif isinstance(event, WordTiming):
+            self._words.append(WordTiming(word=event.word, start_s=event.start_s, end_s=event.end_s))
+        return self._bytes <= _MOST_BYTES
+
+    def take(self) -> Take | None:
+        """Return what was collected; None without audio."""
+        return Take(self._format, b"".join(self._audio), tuple(self._words)) if self._bytes else None
+
+
+def is_kept(project: Project, request: SpeakRequest | SpeakLiveRequest) -> bool:
+    """Return whether a project keeps speech with these settings. Phonemes, for one, are not kept with it."""
+    settings = dict(request.options) if isinstance(request, SpeakLiveRequest) else request.extra
+    return project.phrase_cache is not None and not request.no_store and not _UNKEPT.intersection(settings)
+
+
 class CachedSpeech:
     """Speech that the phrase cache has for one request, and that it gets from it.
 
@@ -54,14 +85,12 @@ class CachedSpeech:
         self._request = request
         self._rules: PhraseRules | None = None
         self._project = ""
+        self._voice_keys: dict[str, bytes] = {}
         self._keys: dict[str, bytes] = {}
         self._takes: dict[str, Take] = {}
         self._kept: KeptPhrase | None = None
         self._key = b""
-        self._format: AudioFormat | None = None
-        self._audio: list[bytes] = []
-        self._words: list[WordTiming] = []
-        self._bytes = 0
+        self._recorder: TakeRecorder | None = None
         self.is_hit = False
         """The cache answers."""
 
@@ -72,14 +101,15 @@ class CachedSpeech:
     def applies(self, project: Project) -> bool:
         """Return whether the project keeps the speech of such a text."""
         rules, request = project.phrase_cache, self._request
-        return rules is not None and not request.no_store and len(request.text) <= rules.longest
+        return rules is not None and is_kept(project, request) and len(request.text) <= rules.longest
 
     def find(self, project: Project, provider: Provider, model: Model, voice: str) -> Take | None:
         """Return the take with which a candidate is answered for."""
         if model.id not in self._keys:
             assert project.phrase_cache is not None
             self._rules, self._project = project.phrase_cache, project.id
-            key = self._keys[model.id] = key_of(project.id, provider, model.name, voice, self._request)
+            voice_key = self._voice_keys[model.id] = voice_key_of(project.id, provider, model.name, voice, self._request)
+            key = self._keys[model.id] = key_of(voice_key, self._request.text)
             if (take := self._cache.find(key, self._rules.takes)) is not None:
                 self._takes[model.id] = take
         take = self._takes.get(model.id)
@@ -88,33 +118,27 @@ class CachedSpeech:
 
     def record(self, call: PreparedCall[SpeakStream], fmt: AudioFormat, voice: str) -> None:
         """Begin to keep what the vendor of a call speaks, unless the cache has it."""
-        key = self._keys.get(call.model.id)
-        if key is not None and call.cache == "miss":
-            self._key, self._format = key, fmt
-            self._kept = KeptPhrase(self._project, call.model.id, voice, self._request.text, [])
+        model_id, text = call.model.id, self._request.text.strip()
+        if call.cache == "miss" and (key := self._keys.get(model_id)) is not None:
+            self._key, self._recorder = key, TakeRecorder(fmt)
+            self._kept = KeptPhrase(self._project, model_id, voice, text, [], self._voice_keys[model_id])
 
     def stop(self) -> None:
         """Keep nothing of this speech."""
-        self._kept = None
+        self._kept = self._recorder = None
 
     def add(self, events: list[SpeakEvent]) -> None:
         """Note events of the vendor that are passed on; with the last of them the speech is kept."""
-        if self._kept is None:
-            return
         for event in events:
-            if isinstance(event, AudioChunk):
-                self._bytes += len(event.data)
-                if self._bytes > _MOST_BYTES:
-                    self._kept, self._audio = None, []
-                    return
-                self._audio.append(event.data)
-            elif isinstance(event, WordTiming):
-                self._words.append(WordTiming(word=event.word, start_s=event.start_s, end_s=event.end_s))
-            elif isinstance(event, SpeakEnd) and self._bytes and self._rules is not None and self._format is not None:
-                self._kept.takes.append(Take(self._format, b"".join(self._audio), tuple(self._words)))
-                self._cache.add(self._key, self._kept, self._rules.takes)
-                self._kept = None
+            if self._recorder is None or self._kept is None or self._rules is None:
                 return
+            if not self._recorder.add(event):
+                self.stop()
+            elif isinstance(event, SpeakEnd):
+                if (take := self._recorder.take()) is not None:
+                    self._kept.takes.append(take)
+                    self._cache.add(self._key, self._kept, self._rules.takes)
+                self.stop()
 
     def saved(self, model: Model, nusd: int) -> None:
         """Note what the vendor would have charged for a hit."""

@@ -46,7 +46,7 @@ from gw.relay.waste import waste_of
 from gw.types.ids import Caller, Modality
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
-from gw.types.usage import Usage, total_usage
+from gw.types.usage import Cost, Usage, total_usage
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -216,11 +216,15 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             counted, reached = [usage.times(channels).with_addons(addons) for usage in self._usage(attempt)]
             usage = (attempt.reported or counted).with_addons(addons)
             cost_of = partial(meter.cost_of, model=attempt.call.model, provider=attempt.call.provider, live=True)
+            if attempt.call.cache == "hit":
+                self._save(attempt, cost_of(counted).nusd or 0)
+                billed.append(Usage())
+                continue
             usage, cost = meter.priced(usage, counted, cost_of)
             meter.bill(attempt.attempt, usage, cost, waste_of(meter.modality, usage, reached, cost_of), counted)
             measured.append(counted)
             billed.append(usage)
-        by_vendor = bool(billed) and all(attempt.reported for attempt in self.attempts)
+        by_vendor = bool(measured) and all(attempt.reported for attempt in self.attempts if attempt.call.cache != "hit")
         meter.finish(
             usage=billed[0] if len(billed) == 1 else total_usage(billed, "vendor" if by_vendor else "measured"),
             measured=total_usage(measured, "measured") if by_vendor else None,
@@ -228,9 +232,14 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             cancelled=cancelled,
         )
 
+    def _save(self, attempt: A, nusd: int) -> None:
+        """Note an attempt that the phrase cache answered for nothing, and what its vendor would have charged."""
+        attempt.attempt.saved_nusd = nusd
+        self.meter.bill(attempt.attempt, Usage(), Cost(nusd=0, source="cache"))
+
     def note_input(self, attempt: A, sent: Usage | None) -> None:
         """Note in the journal what the vendor was sent, or is about to be, in all; None = nothing new."""
-        if sent is None:
+        if sent is None or attempt.call.cache == "hit":
             return
         call = attempt.call
         sent = sent.times(call.channels).with_addons(call.addons)
@@ -253,13 +262,17 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
         self.order = DialOrder(self.candidates.models)
         try:
-            await try_in_turn(self.order, self._serve, self._can_move)
+            await self._serve_all()
         except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
             self._failure = error
         finally:
             self._events.close()
             if self._reading is not None:
                 self._reading.cancel()
+
+    async def _serve_all(self) -> None:
+        """Serve the session to its end. Raise what `try_in_turn` raises."""
+        await try_in_turn(self.order, self._serve, self._can_move)
 
     async def first_content(self, session: S, provider: str) -> list[E]:
         """Read nothing: an attempt is ready with its handshake."""

@@ -39,7 +39,8 @@ from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.attempts import OpenAttempt
 from gw.relay.audio_supply import PATIENCE_S
-from gw.relay.cached_speech import CachedCall, CachedSpeech
+from gw.relay.cached_session import CachedSpeakingSession, can_join
+from gw.relay.cached_speech import CachedCall, CachedSpeech, is_kept
 from gw.relay.candidate_voice import voice_for
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.conversing import ConversingSession
@@ -121,7 +122,11 @@ class Relay:
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
     ) -> AbstractAsyncContextManager[SpeakingSession]:
         """Like `listen`, for speech. `prewarmed`: sockets of a caller who speaks more than once."""
-        return SpeakingSession(self.planner, self.in_flight, self.turns, request, prewarmed, self.paces).run(caller)
+        parts = (self.planner, self.in_flight, self.turns, request, prewarmed, self.paces)
+        project = self.planner.current.catalog.projects.get(caller.project)
+        if project is None or project.phrase_cache is None or not is_kept(project, request) or not can_join(request.format):
+            return SpeakingSession(*parts).run(caller)
+        return CachedSpeakingSession(*parts, self.phrases, project.phrase_cache).run(caller)
 
     def converse(self, request: ConverseRequest, caller: Caller) -> AbstractAsyncContextManager[ConversingSession]:
         """Hold a conversation with a model that hears and speaks itself. Entering raises admission and provider errors."""

@@ -160,8 +160,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
 
     async def clear(self) -> None:
         """Drop all text that was not spoken: the listener interrupted."""
-        attempt = self._current
-        if attempt is not None:
+        if (attempt := self._current) is not None:
             attempt.dropped = max(attempt.dropped, attempt.characters - self._played(attempt)[0])
         self.text.clear()
         if attempt is not None:
@@ -210,7 +209,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             return
         self.note_input(attempt, attempt.to_note(text))
         try:
-            await attempt.send(text, len(self.text.text))
+            await attempt.send(text, self.text.end)
         except ProviderError as error:
             attempt.stop_sending(error)
 
@@ -237,7 +236,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return note_voice(super().prepare(model, now), self.candidates, self.request)
 
     def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
-        if self.attempts:
+        if self.attempts and not self.attempts[-1].completed:
             self.text.spoken = max(self.text.spoken, self.attempts[-1].progress.spoken())
         pace = self._paces.of(call.model.id, voice_for(self.candidates, self.request, call.model), self.request.speed)
         return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
@@ -295,7 +294,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def _shortness(self, attempt: SpeakingAttempt, event: Flushed | SpeakEnd) -> ProviderError | None:
         """Return the failure of a provider that reports text as spoken and left words of it out."""
         progress = attempt.progress
-        until = progress.next_flush() if isinstance(event, Flushed) else len(self.text.text)
+        until = progress.next_flush() if isinstance(event, Flushed) else self.text.end
         if until > attempt.flush_sent_until and not self._finishing:
             return None  # the answer to a flush that was dropped
         loud_end = attempt.ends_loud
@@ -328,7 +327,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return [event]
 
     def _audio(self, attempt: SpeakingAttempt, chunk: AudioChunk) -> AudioChunk:
-        if (waited_s := attempt.add_audio(chunk.data, attempt.last_event_at)) is not None:
+        waited_s = attempt.add_audio(chunk.data, attempt.last_event_at)
+        if waited_s is not None and attempt.call.cache != "hit":
             self.planner.response_times.add((attempt.call.model.id, "tts", True, FIRST_AUDIO), waited_s)
             self.planner.routes.note_wait(attempt.call.model.id, self.spec, waited_s)
         if attempt.converter is not None:
@@ -386,7 +386,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         due_at = max(waits_since + patience_s, now + left_s - low_s(self.planner.response_times, self.order.following))
         if now < due_at:
             return due_at
-        until = len(self.text.text) if self._finishing else attempt.flush_sent_until
+        until = self.text.end if self._finishing else attempt.flush_sent_until
         complete = attempt.progress.seems_complete(until, loud_end=attempt.ends_loud)
         return max(due_at, waits_since + END_S) if complete else due_at
 

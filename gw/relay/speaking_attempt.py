@@ -28,6 +28,7 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
         self.starts_s = starts_s  # start of the provider's audio in the session's
         self.characters = 0  # sent to the provider
         self.noted = 0  # characters that the journal has as sent
+        self.completed = False  # it spoke all of its part of the text, and other parts follow
         self.dropped = 0  # characters of them that an interruption took back unheard
         self.owes_since = math.inf
         """When the provider was asked to speak the text it has; infinite while it owes nothing."""

@@ -59,6 +59,12 @@ class SpokenText:
         self.text = ""
         self.flushes: list[int] = []  # offsets at which everything before was to be spoken, ascending
         self.spoken = 0  # everything before this offset was heard, or dropped
+        self.limit: int | None = None  # the end of the text that the current provider is to speak, if that is not all
+
+    @property
+    def end(self) -> int:
+        """Return the offset up to which the current provider is to speak, as far as that is known now."""
+        return len(self.text) if self.limit is None else self.limit
 
     def add(self, text: str) -> None:
         self.text += text
@@ -77,8 +83,8 @@ class SpokenText:
         while True:
             at, flushed = max(at, self.spoken), max(flushed, self.spoken)
             index = bisect_right(self.flushes, flushed)
-            flush = self.flushes[index] if index < len(self.flushes) else None
-            end = len(self.text) if flush is None else flush
+            flush = self.flushes[index] if index < len(self.flushes) and self.flushes[index] <= self.end else None
+            end = self.end if flush is None else flush
             if at < end:
                 begin, at = at, end
                 yield self.text[begin:end]
@@ -146,7 +152,7 @@ class SpeechProgress:
         """Return the offset up to which everything is spoken when the provider reports the next flush."""
         flushes = self._text.flushes
         index = bisect_right(flushes, self.flushed_until)
-        return flushes[index] if index < len(flushes) else len(self._text.text)
+        return min(flushes[index], self._text.end) if index < len(flushes) else self._text.end
 
     def flushed(self) -> None:
         """Note that the audio has reached the next flush."""

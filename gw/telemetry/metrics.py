@@ -21,7 +21,7 @@ from gw.errors import BudgetExceededError
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.span_counts import SpanCounts
-from gw.types.usage import BASE_RATE, NANO, RequestRecord
+from gw.types.usage import BASE_RATE, NANO, AttemptRecord, RequestRecord
 from gw.types.worker_state import WorkerState
 
 if TYPE_CHECKING:
@@ -156,15 +156,20 @@ class Metrics:
         if record.attempts and (route := record.attempts[0].route):
             routed = (route, self._name(record.attempts[0].model_id))
             self._routed[routed] = self._routed.get(routed, 0) + 1
-        if record.modality == "tts" and record.attempts and (use := record.attempts[-1].cache):
-            self._phrases[use] += 1
-            self._saved_nusd += record.attempts[-1].saved_nusd
+        if record.modality == "tts":
+            self._count_phrases(record.attempts)
         if BASE_RATE in record.pricing_source:
             series.base_rate += 1
         if record.error_code == BudgetExceededError.code:
             self._budget_blocked += 1
         if len(record.attempts) > 1 or record.status != "success":
             self._count_attempts(record)
+
+    def _count_phrases(self, attempts: Sequence[AttemptRecord]) -> None:
+        for attempt in attempts:
+            if attempt.cache and (attempt.error_code is None or attempt is attempts[-1]):
+                self._phrases[attempt.cache] += 1
+                self._saved_nusd += attempt.saved_nusd
 
     def render(self, facts: MetricFacts) -> bytes:
         """Return the Prometheus text format, version 0.0.4."""

@@ -47,6 +47,7 @@ class PhraseRules(msgspec.Struct, frozen=True, kw_only=True):
 
     takes: Annotated[int, msgspec.Meta(ge=1, le=16), "recordings of each text, made before one is repeated and then used in turn"] = 1
     longest: Annotated[int, msgspec.Meta(ge=1, le=5_000), "characters of the longest text whose speech is kept"] = 300
+    sentences: Annotated[bool, "sentences within longer live speech come from the cache, too; false: only a complete text"] = True
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="project", omit_defaults=True):

@@ -269,8 +269,8 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
 
     @property
     def is_cached(self) -> bool:
-        """Return whether the phrase cache answered: its times say nothing of the vendor."""
-        return bool(self.attempts) and self.attempts[-1].cache == "hit"
+        """Return whether the phrase cache answered, with a part of live speech at least: its times say nothing of the vendor."""
+        return any(attempt.cache == "hit" for attempt in self.attempts)
 
     @property
     def fell_back(self) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import attrs
 import msgspec
 
-from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of
+from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of, voice_key_of
 from gw.types.audio import MULAW_8K, PCM_16K
 from gw.types.entities import Provider
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakRequest, WordTiming
@@ -75,7 +75,7 @@ def test_phrases_of_a_project_a_model_or_a_voice_are_forgotten():
 
 def test_everything_that_changes_the_sound_changes_the_key():
     made = {
-        key_of(project, provider, name, voice, request)
+        key_of(voice_key_of(project, provider, name, voice, request), request.text)
         for project, provider, name, voice, request in (
             ("p", PROVIDER, "sonic-3", "v", REQUEST),
             ("q", PROVIDER, "sonic-3", "v", REQUEST),
@@ -89,4 +89,5 @@ def test_everything_that_changes_the_sound_changes_the_key():
         )
     }  # fmt: skip
     assert len(made) == 13
-    assert key_of("p", PROVIDER, "sonic-3", "v", attrs.evolve(REQUEST, model="alias", dialect="elevenlabs")) in made
+    same = attrs.evolve(REQUEST, model="alias", dialect="elevenlabs")
+    assert key_of(voice_key_of("p", PROVIDER, "sonic-3", "v", same), " Hello. ") in made
