@@ -10,7 +10,7 @@ The methods are those of the trio classes; `emit` alone is a coroutine here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import wraps
 from pathlib import Path
@@ -20,13 +20,12 @@ import trio
 
 from gw.config.settings import Settings
 from gw.library import responses
+from gw.library.answer_views import AnswerView, ChatView, audio_format, read_here
 from gw.library.asynchronous import AsyncGateway, AsyncLlm, AsyncStack, AsyncStt, AsyncTts, opened, settings_of
 from gw.library.asyncio_portal import AsyncioPortal, AsyncioProxy, StreamTask, crossing, refuse_other_loops
 from gw.library.portal import Portal
 from gw.library.usage_events import Listener, UsageCollected, add_listener
-from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent
-from gw.types.usage import RequestRecord
 
 A = TypeVar("A", bound=responses.AsyncStream[Any, Any])
 M = TypeVar("M", bound="AsyncLlm | AsyncStt | AsyncTts")
@@ -38,7 +37,7 @@ V = TypeVar("V")
 LISTENER_S = 5.0  # for the loop of a listener to call it; then it misses the event, so that the other listeners do not
 
 
-class AsyncioStream(AsyncioProxy[A], Generic[A, V]):
+class AsyncioStream(AsyncioProxy[A], AnswerView[A], Generic[A, V]):
     """Iterated once, by one task at a time, inside its context manager, which closes the upstream."""
 
     def __init__(self, task: StreamTask[A, V]) -> None:
@@ -49,14 +48,8 @@ class AsyncioStream(AsyncioProxy[A], Generic[A, V]):
         return await self._task.portal.run(lambda gateway: function(answer))
 
     @property
-    def model(self) -> str:
-        """Id of the model that answers."""
-        return self._task.answer.model
-
-    @property
-    def record(self) -> RequestRecord | None:
-        """Return the gateway's record; None until the end."""
-        return self._task.answer.record
+    def _answer(self) -> A:
+        return self._task.answer
 
     def __aiter__(self) -> Self:
         return self
@@ -65,24 +58,14 @@ class AsyncioStream(AsyncioProxy[A], Generic[A, V]):
         return await self._task.next()
 
 
-class AsyncioChat(AsyncioStream[responses.ChatReply, str]):
+class AsyncioChat(AsyncioStream[responses.ChatReply, str], ChatView):
     """Pieces of text. `finish_reason` and `tool_calls` are complete at the end."""
-
-    @property
-    def finish_reason(self) -> str | None:
-        return self._task.answer.finish_reason
-
-    @property
-    def tool_calls(self) -> tuple[responses.ToolCall, ...]:
-        return self._task.answer.tool_calls
 
 
 class AsyncioSpeech(AsyncioStream[responses.SpeechReply, bytes]):
     """Pieces of audio in `format`: signed 16-bit samples."""
 
-    @property
-    def format(self) -> AudioFormat:
-        return self._task.answer.format
+    format = property(audio_format)
 
 
 class AsyncioTranscription(AsyncioStream[responses.LiveTranscription, ListenEvent]):
@@ -100,9 +83,7 @@ class AsyncioLiveSpeech(AsyncioStream[responses.LiveSpeech, bytes]):
     clear = crossing(responses.LiveSpeech.clear)
     finish = crossing(responses.LiveSpeech.finish)
 
-    @property
-    def format(self) -> AudioFormat:
-        return self._task.answer.format
+    format = property(audio_format)
 
 
 # ---- models
@@ -127,8 +108,8 @@ def _stream(
     @wraps(method)
     @asynccontextmanager
     async def call(self: _Handle[M], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[S]:
-        values: Any = [_read(arg) for arg in args]
-        named: Any = {name: _read(arg) for name, arg in kwargs.items()}
+        values: Any = [read_here(arg) for arg in args]
+        named: Any = {name: read_here(arg) for name, arg in kwargs.items()}
         task: StreamTask[A, Any] = StreamTask(self._portal, lambda gateway: method(self._model, *values, **named))
         await task.open()
         try:
@@ -137,11 +118,6 @@ def _stream(
             await task.close()
 
     return call
-
-
-def _read(value: object) -> object:
-    """Return an iterator's values, which are made in asyncio's thread."""
-    return tuple(value) if isinstance(value, Iterator) else value
 
 
 class AsyncioLlm(_Handle[AsyncLlm]):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial, wraps
 from inspect import signature
@@ -20,12 +20,11 @@ import trio
 
 from gw.config.settings import Settings
 from gw.library import responses
+from gw.library.answer_views import AnswerView, ChatView, audio_format, read_here
 from gw.library.asynchronous import AsyncGateway, AsyncLlm, AsyncStack, AsyncStt, AsyncTts, opened, settings_of
 from gw.library.portal import CLOSED, Portal, Proxy, blocking, refuse_running_loop
 from gw.library.usage_events import Listener, UsageCollected, add_listener, call_in_thread
-from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent
-from gw.types.usage import RequestRecord
 
 A = TypeVar("A", bound=responses.AsyncStream[Any, Any])
 M = TypeVar("M", bound="AsyncLlm | AsyncStt | AsyncTts")
@@ -109,7 +108,7 @@ class _StreamTask(Generic[A, V]):
         await self._finished.wait()
 
 
-class BlockingStream(Proxy[A], Generic[A, V]):
+class BlockingStream(Proxy[A], AnswerView[A], Generic[A, V]):
     """Iterated once. `close`, the end of a `with` block and being forgotten each stop the upstream."""
 
     def __init__(self, portal: Portal, open_: Open[A], capacity: int = PIECES) -> None:
@@ -122,14 +121,8 @@ class BlockingStream(Proxy[A], Generic[A, V]):
         return task.portal.run(lambda gateway: function(task.answer))
 
     @property
-    def model(self) -> str:
-        """Id of the model that answers."""
-        return self._task.answer.model
-
-    @property
-    def record(self) -> RequestRecord | None:
-        """Return the gateway's record; None until the end."""
-        return self._task.answer.record
+    def _answer(self) -> A:
+        return self._task.answer
 
     def close(self) -> None:
         """Stop the upstream if it still runs, and make the record."""
@@ -154,16 +147,8 @@ class BlockingStream(Proxy[A], Generic[A, V]):
         self.close()
 
 
-class ChatTextStream(BlockingStream[responses.ChatReply, str]):
+class ChatTextStream(BlockingStream[responses.ChatReply, str], ChatView):
     """Pieces of text as they arrive. `finish_reason` and `tool_calls` are complete at the end."""
-
-    @property
-    def finish_reason(self) -> str | None:
-        return self._task.answer.finish_reason
-
-    @property
-    def tool_calls(self) -> tuple[responses.ToolCall, ...]:
-        return self._task.answer.tool_calls
 
     def text(self) -> str:
         """Block until the end and return all text that was not iterated yet."""
@@ -173,9 +158,7 @@ class ChatTextStream(BlockingStream[responses.ChatReply, str]):
 class SpeechStream(BlockingStream[responses.SpeechReply, bytes]):
     """Pieces of audio as they are made, in `format`: signed 16-bit samples."""
 
-    @property
-    def format(self) -> AudioFormat:
-        return self._task.answer.format
+    format = property(audio_format)
 
     def audio(self) -> bytes:
         """Block until the end and return all audio that was not iterated yet."""
@@ -197,9 +180,7 @@ class Speaking(BlockingStream[responses.LiveSpeech, bytes]):
     clear = blocking(responses.LiveSpeech.clear)
     finish = blocking(responses.LiveSpeech.finish)
 
-    @property
-    def format(self) -> AudioFormat:
-        return self._task.answer.format
+    format = property(audio_format)
 
 
 # ---- models
@@ -224,16 +205,11 @@ def _stream(
 
     @wraps(method)
     def call(self: _Handle[M], /, *args: P.args, **kwargs: P.kwargs) -> S:
-        values: Any = [_read(arg) for arg in args]
-        named: Any = {name: _read(arg) for name, arg in kwargs.items()}
+        values: Any = [read_here(arg) for arg in args]
+        named: Any = {name: read_here(arg) for name, arg in kwargs.items()}
         return make(self._portal, lambda gateway: method(self._find(gateway), *values, **named))
 
     return call
-
-
-def _read(value: object) -> object:
-    """Return an iterator's values, which are made in the calling thread: it may block, and may use the gateway itself."""
-    return tuple(value) if isinstance(value, Iterator) else value
 
 
 class Llm(_Handle[AsyncLlm]):
