@@ -17,6 +17,7 @@ from gw.admin.registrar import Registrar
 from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
 from gw.config.fleet_rules import check_fleet, fleet_error
+from gw.config.reload_rules import reloaded
 from gw.config.settings import Auth, Settings
 from gw.errors import BankUnreachable, ConfigError, Problem, one_error
 from gw.net.http1 import Pool
@@ -40,6 +41,7 @@ from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
 from gw.store.capture_writer import CaptureStore
 from gw.store.configured import open_configured, open_configured_readonly
+from gw.store.journal_use import JournalUse
 from gw.store.store import Store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
@@ -97,6 +99,8 @@ class Gateway:
     """The log, where this process writes its own."""
     failed_reload: str = attrs.field(init=False, default="")
     """Why the last reload changed nothing; empty = it did, or there was none."""
+    journals: JournalUse = attrs.field(init=False)
+    """Room for records that wait for the database, in all processes."""
     background: Background = attrs.field(init=False, factory=Background)
     run_id: str = attrs.field(init=False, factory=partial(token_hex, 8))
     """Tells this run of the gateway from those before it on the same database."""
@@ -106,6 +110,9 @@ class Gateway:
     form_order: FormOrder = attrs.field(init=False, factory=FormOrder)
     ended_sessions: ExpiringSet = attrs.field(init=False, factory=lambda: ExpiringSet(_MAX_ENDED_SESSIONS))
     """Sessions of the dashboard that were logged out."""
+
+    def __attrs_post_init__(self) -> None:
+        self.journals = JournalUse(self.store, lambda: self.workers(), self.settings.cost_tracking.journal_bytes)
 
     @property
     def uptime_s(self) -> float:
@@ -138,13 +145,11 @@ class Gateway:
         """
         check_capture(settings)
         check_alerts(settings)
-        unchanged = _needing_restart(self.settings, settings)
-        serve = attrs.evolve(settings.serve, **{name: getattr(self.settings.serve, name) for name in _BOUND})
-        kept = {name: getattr(self.settings, name) for name in _BOUND_SECTIONS}
-        settings = attrs.evolve(settings, serve=serve, **kept)
+        settings, unchanged = reloaded(self.settings, settings)
         rates = _rates(settings)
         await self.registrar.reload(settings)
         self.settings = settings
+        self.journals.limit(settings.cost_tracking.journal_bytes)
         self.book.replace(rates)
         self.relay.configure(settings.routing)
         self.limits.configure(settings.routing.breaker)
@@ -153,23 +158,13 @@ class Gateway:
 
     def adopt_config(self, settings: Settings, catalog: Catalog, rates: Sequence[RateRow]) -> None:
         """Put in force what another process has read and merged, for requests that begin from now on."""
-        reloaded, self.settings = settings != self.settings, settings
+        is_reload, self.settings = settings != self.settings, settings
         self.registrar.adopt(settings, catalog)
         self.book.replace(rates)
-        if reloaded:
+        if is_reload:
+            self.journals.limit(settings.cost_tracking.journal_bytes)
             self.relay.configure(settings.routing)
             self.limits.configure(settings.routing.breaker)
-
-
-_BOUND = ("host", "port", "tls_cert", "tls_key", "drain_s", "predrain_s", "max_in_flight", "workers")
-"""Settings of `serve` that are read once, at the start."""
-_BOUND_SECTIONS = ("cost_tracking", "capture", "fleet", "mcp", "telemetry")
-
-
-def _needing_restart(old: Settings, new: Settings) -> tuple[str, ...]:
-    serve = [f"serve.{name}" for name in _BOUND if getattr(old.serve, name) != getattr(new.serve, name)]
-    others = [name for name in _BOUND_SECTIONS if getattr(old, name) != getattr(new, name)]
-    return (*serve, *others)
 
 
 def _model_labels(catalog: Catalog, book: PriceBook) -> list[str]:

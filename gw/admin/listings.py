@@ -14,6 +14,7 @@ import msgspec
 
 from gw.admin.budget_use import BudgetUse, SpentIn, budgets_in_use
 from gw.admin.models import own_prices
+from gw.admin.process_status import JournalStatus, WorkerStatus, journal_status, worker_status
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.request_models import one_of, project_filter, whole_number
@@ -22,6 +23,7 @@ from gw.errors import UnknownModelError, UnknownProviderError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.store import queries
+from gw.store.journal_use import JournalUse
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.entities import DEFAULT_PROJECT, BudgetStatus, Project
@@ -37,35 +39,11 @@ class ProviderState(Schema):
     type: Location
 
 
-class WorkerStatus(Schema):
-    worker: int
-    """Number of the worker, from 1."""
-    pid: int
-    state: Literal["starting", "serving", "draining", "ended"]
-    starts: int
-    """Processes that were started for it since the gateway began."""
-    in_flight: int
-    """Requests and sessions of apps that run now."""
-    connections: int
-    """Open connections of callers."""
-    accepted: int
-    """Connections since the process began, those given to the keeper included."""
-    handed_over: int
-    """Connections given to the keeper."""
-    requests: int
-    """Finished requests since the process began."""
-    cpu_s: float
-    """Processor time since the process began."""
-    records_waiting: int
-    """Finished requests that are in the worker's journal only."""
-    trouble: str
-    """Why records could be lost; empty = they could not."""
-
-
 class GatewayStatus(Schema):
     providers: dict[str, ProviderState]
     model_count: int
     project_count: int
+    journal: JournalStatus
     workers: list[WorkerStatus]
     """Processes that serve apps; empty where one process does everything."""
 
@@ -194,18 +172,14 @@ class ProjectDetail(ProjectEntry):
     costs_today: ProjectCosts
 
 
-def status(catalog: Catalog, workers: Sequence[WorkerState] = ()) -> GatewayStatus:
+def status(catalog: Catalog, journals: JournalUse, workers: Sequence[WorkerState]) -> GatewayStatus:
     return GatewayStatus(
         providers=_provider_states(catalog),
         model_count=len({model.id for model in catalog.models.values()}),
         project_count=len(catalog.projects),
-        workers=[_worker_status(worker) for worker in workers],
+        journal=journal_status(journals),
+        workers=[worker_status(worker) for worker in workers],
     )
-
-
-def _worker_status(worker: WorkerState) -> WorkerStatus:
-    own = {name: getattr(worker, name) for name in ("worker", "pid", "state", "starts")}
-    return from_attributes(WorkerStatus, worker.figures, **own)
 
 
 def dashboard_status(catalog: Catalog) -> DashboardStatus:

@@ -73,6 +73,9 @@ class AlertFacts:
     degraded: str = ""
     """Why records are not stored."""
     waiting_records: int = 0
+    journal_bytes: int = 0
+    journal_mb: int = 0
+    """Size up to which the journals may grow."""
     problems: Mapping[str, str] = attrs.field(factory=dict)
     """Other problems of the gateway: code → a sentence."""
 
@@ -199,7 +202,8 @@ def _gateway(judge: _Judge) -> Iterator[Sighting]:
         text = f"Records are not stored: {snapshot.degraded}."
         yield Sighting(rule="records_not_stored", subject=judge.own(""), severity="critical", text=text)
     if judge.exceeds(snapshot.waiting_records, judge.settings.waiting_records, "journal_growing", judge.own("")):
-        text = f"{snapshot.waiting_records} records wait in the journal for the database."
+        size = f"{snapshot.journal_bytes / 1e6:.0f} of {snapshot.journal_mb} MB (cost_tracking.journal_mb)"
+        text = f"{snapshot.waiting_records} records wait in the journal for the database; it has {size}."
         yield Sighting(rule="journal_growing", subject=judge.own(""), severity="critical", text=text)
     for code, text in snapshot.problems.items():
         yield Sighting(rule="gateway_degraded", subject=judge.own(code), severity="critical", text=text)

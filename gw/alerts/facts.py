@@ -56,7 +56,8 @@ class FactReader:
             now=now, instance=self._instance, budgets=list(self._budgets()), gates=list(self._gates()),
             records=await self._records(now) if records else None,
             table_days=self._table_days, expiries=list(self._expiries()), degraded=gateway.store.degraded,
-            waiting_records=gateway.store.queue_depth + sum(worker.figures.records_waiting for worker in gateway.workers()),
+            waiting_records=gateway.journals.records_waiting,
+            journal_bytes=gateway.journals.bytes, journal_mb=gateway.settings.cost_tracking.journal_mb,
             problems={code: _PROBLEMS[code] for code in gateway.problems if code in _PROBLEMS},
         )  # fmt: skip
 

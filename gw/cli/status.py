@@ -97,6 +97,8 @@ def _rows(facts: Json) -> list[list[Cell]]:
         version = health["version"] + _EDITIONS.get(str(health.get("edition")), "")
         rows += [["version", version], ["uptime", _rounded(uptime) if sys.stdout.isatty() else uptime]]
     if status:
+        if facts["running"]:
+            rows.append(["journal", _journal(status["journal"])])
         rows += [["models", status["model_count"]], ["projects", status["project_count"]]]
         for name, entry in status["providers"].items():
             state = "configured" if entry["configured"] else "no key"
@@ -105,6 +107,13 @@ def _rows(facts: Json) -> list[list[Cell]]:
     if overview := facts.get("overview"):
         rows += _today(overview)
     return rows
+
+
+def _journal(journal: Json) -> str:
+    """Say how many records wait for the database, and how much room is left for them."""
+    used, limit = journal["bytes"] / 1e6, journal["limit_bytes"] / 1e6
+    full = "" if journal["keeps_records"] else "; records could be lost"
+    return f"{journal['records_waiting']} records wait, {used:.1f} of {limit:.0f} MB{full}"
 
 
 def _worker(worker: Json) -> str:

@@ -106,7 +106,15 @@ class CostTracking:
         "while no record can be written: budgets (default): refuse projects whose budget blocks; refuse: all; "
         "continue: none, and write the records to the log (gw db import)",
     ] = "budgets"
+    journal_mb: Annotated[
+        int, Meta(ge=10, le=1_000_000),
+        "records that wait while the database is away, then on_full_disk decides; 1 MB = 1,000,000 bytes, about 900 requests",
+    ] = 256
     retention_days: Annotated[int, Meta(ge=1, le=36_500), "of single records; sums are kept"] = 90
+
+    @property
+    def journal_bytes(self) -> int:
+        return self.journal_mb * 1_000_000
 
 
 @attrs.frozen(kw_only=True)

@@ -26,7 +26,7 @@ async def open_configured(
     tracking = settings.cost_tracking
     opening = partial(
         open_store, tracking.db_path, clock=clock, durability=tracking.durability, retention_days=tracking.retention_days,
-        processes=processes, spares=spares, on_upgrade=on_upgrade, on_committed=on_committed,
+        processes=processes, spares=spares, journal_bytes=tracking.journal_bytes, on_upgrade=on_upgrade, on_committed=on_committed,
     )  # fmt: skip
     if tracking.database:
         check_database(settings)

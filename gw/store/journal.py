@@ -37,8 +37,10 @@ from gw.store.record_lines import INTENT, RECORD, decode_line, record_id
 from gw.types.usage import Intent, RequestRecord
 
 SEGMENT_BYTES = 2**20
-SPILL_BYTES = 256 * 2**20
-"""All segments together: about 400,000 records that are not in SQLite. Beyond it writes fail as on a full disk."""
+LIMIT_BYTES = 256_000_000
+"""All segments together. Beyond it writes fail as on a full disk."""
+LEAST_BYTES = 4 * SEGMENT_BYTES
+"""Smallest limit of a journal: it must hold a segment that fills and one whose records are being committed."""
 SPARES = 32
 """Spare segments of a daemon: 32 MB are about 40,000 records."""
 _LEFT_PER_SPARE = 100  # spares take at most a hundredth of the free space
@@ -143,11 +145,12 @@ class Journal:
     """Written by one thread, the event loop's. Every method takes a microsecond or two, except for a new segment every 1 MB."""
 
     def __init__(
-        self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, spill_bytes: int = SPILL_BYTES, spares: int = 0
+        self, database: Path, *, segment_bytes: int = SEGMENT_BYTES, limit_bytes: int = LIMIT_BYTES, spares: int = 0
     ) -> None:
         """Start a segment after the existing ones. `spares`: how many to reserve. Raises StoreUnavailable."""
         self._segment_bytes = segment_bytes
-        self._spill_bytes = spill_bytes
+        self.limit_bytes = limit_bytes
+        """Largest size of all segments together; may be set at any time."""
         self._database = database
         self._encode = msgspec.json.Encoder().encode_into
         self._intent_line = bytearray([INTENT])
@@ -255,7 +258,7 @@ class Journal:
     def _append(self, line: bytearray, value: Intent | RequestRecord, timestamp: float) -> bool:
         self._encode(value, line, 1)
         length, segment = len(line) + 1, self.current
-        if segment.size + length > segment.room or self.bytes >= self._spill_bytes:
+        if segment.size + length > segment.room or self.bytes >= self.limit_bytes:
             try:
                 self._make_room(length)
             except OSError as error:
@@ -275,8 +278,9 @@ class Journal:
         return True
 
     def _make_room(self, length: int) -> None:
-        if self.bytes >= self._spill_bytes:
-            raise OSError(errno.ENOSPC, f"{self._spill_bytes >> 20} MiB of records wait for the database")
+        if self.bytes >= self.limit_bytes:
+            limit = f"{self.limit_bytes / 1e6:.0f} MB, as much as cost_tracking.journal_mb allows this process"
+            raise OSError(errno.ENOSPC, f"its records wait for the database and fill {limit}")
         if self.current.size + length > self.current.room:
             self._rotate(length)
 

@@ -21,7 +21,7 @@ from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.encodable import is_encodable, line_of, scrubbed
-from gw.store.journal import Journal, read_lines
+from gw.store.journal import LEAST_BYTES, LIMIT_BYTES, Journal, read_lines
 from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
@@ -257,6 +257,20 @@ class Store(Reader):
         return not self._journal.trouble
 
     @property
+    def journal_bytes(self) -> int:
+        """Size of the journal, which has the records that are not in the database."""
+        return self._journal.bytes
+
+    @property
+    def journal_limit(self) -> int:
+        """Size up to which the journal may grow, in bytes."""
+        return self._journal.limit_bytes
+
+    def limit_journal(self, limit_bytes: int) -> None:
+        """Let the journal grow up to this size, or up to the least that it needs."""
+        self._journal.limit_bytes = max(limit_bytes, LEAST_BYTES)
+
+    @property
     def counters(self) -> Counters:
         return self._writer.counters
 
@@ -265,13 +279,13 @@ class Store(Reader):
 async def open_store(
     path: Path, *, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None,
-    spares: int = 0, on_committed: OnCommitted | None = None,
+    spares: int = 0, journal_bytes: int = LIMIT_BYTES, on_committed: OnCommitted | None = None,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock, open, upgrade and replay, then yield the store; commit what is left on exit.
 
     `holder` adds facts to the lock file; `processes`: write and make reports in processes of their own instead of threads;
     `on_upgrade` is called with the progress of an upgrade; `spares`: segments of the journal to reserve for a full disk;
-    `on_committed` gets the lines of committed records, those that are replayed included.
+    `journal_bytes`: limit of the journal; `on_committed` gets the lines of committed records, those that are replayed included.
 
     Raises DatabaseLocked (another instance, or a foreign writer for 5 s) and
     StoreUnavailable. A bug in the writer ends the caller's block with that error.
@@ -290,7 +304,7 @@ async def open_store(
         else:
             executor = CommitThread(Committer(SqliteRecords(db, target), retention_days))
         try:
-            journal = Journal(path, spares=spares)
+            journal = Journal(path, spares=spares, limit_bytes=journal_bytes)
             writer = Writer(
                 executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0,
                 on_committed=on_committed,
@@ -338,6 +352,7 @@ class ReadOnlyStore(Store):
     """A store for reading only, beside a daemon or without one."""
 
     queue_depth = 0
+    journal_bytes = 0
     degraded = ""
     retention_held = ""
     accepting = False

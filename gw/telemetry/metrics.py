@@ -92,6 +92,8 @@ class MetricFacts:
     """Provider id → whether it is configured and its breaker is not open."""
     in_flight: int = 0
     write_queue_depth: int = 0
+    journal_bytes: int = 0
+    journal_limit_bytes: int = 0
     store_degraded: bool = False
     reload_failed: bool = False
     retention_held: bool = False
@@ -268,6 +270,8 @@ class Metrics:
             ("provider_up", "1 when the provider is configured and its breaker is not open.", up),
             ("requests_in_flight", "Requests of the data plane that are running.", facts.in_flight),
             ("write_queue_depth", "Finished records that wait for their commit.", facts.write_queue_depth),
+            ("journal_bytes", "Size of the journals: records that wait for the database, and requests that run.", facts.journal_bytes),
+            ("journal_limit_bytes", "Size up to which they may grow (cost_tracking.journal_mb).", facts.journal_limit_bytes),
             ("store_degraded", "1 while records cannot be written to the database.", int(facts.store_degraded)),
             ("reload_failed", "1 while the configuration in force is older than the file, which is invalid.", int(facts.reload_failed)),
             ("capture_bytes", "Size of what is captured.", facts.capture_bytes),

@@ -24,6 +24,9 @@ class WorkerFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Processor time since the worker began."""
     records_waiting: int = 0
     """Finished records that the keeper has not committed yet."""
+    journal_bytes: int = 0
+    keeps_records: bool = True
+    """False while a record could be lost: its journal is full or cannot be written."""
     records_dropped: int = 0
     log_lines_dropped: int = 0
     trouble: str = ""

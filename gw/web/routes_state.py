@@ -82,13 +82,17 @@ def health(request: Request) -> GatewayHealth:
 
 
 def ready(request: Request) -> Reply:
-    """Say whether new work should be sent here, and if not, why."""
-    store, draining = request.gateway.store, request.plane.drain.leaving
-    leases = request.gateway.leases
+    """Say whether new work should be sent here, and if not, why.
+
+    While the database is away, records wait in the journal, and work may come. Once one could be lost, it should go elsewhere.
+    """
+    gateway, draining = request.gateway, request.plane.drain.leaving
+    store, leases = gateway.store, gateway.leases
     alone = leases is not None and leases.is_alone
-    records: HealthState = "ok" if store.accepting and not store.degraded else "degraded"
+    keeps_records = gateway.journals.keeps_records
+    records: HealthState = "ok" if keeps_records and not store.degraded else "degraded"
     checks = ReadyChecks(records=records, draining=draining, fleet="degraded" if alone else "ok")
-    works = store.accepting and not (leases is not None and leases.seconds_alone_now() > MEMBER_DEAD_S)
+    works = keeps_records and not (leases is not None and leases.seconds_alone_now() > MEMBER_DEAD_S)
     status: ReadyState = "draining" if draining else "ready" if works else "not_ready"
     return json_reply(Ready(status=status, checks=checks), 200 if status == "ready" else 503)
 
@@ -118,6 +122,8 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         in_flight=gateway.requests_in_flight,
         workers=gateway.workers(),
         write_queue_depth=gateway.store.queue_depth,
+        journal_bytes=gateway.journals.bytes,
+        journal_limit_bytes=gateway.journals.limit_bytes,
         records_set_aside=gateway.store.counters.set_aside,
         records_dropped=gateway.store.counters.dropped,
         store_degraded=bool(gateway.store.degraded),
@@ -191,6 +197,6 @@ STATE = (
     ),
     _get(
         "/v1/status", "status", "Providers, and the number of models and projects.",
-        lambda r: listings.status(r.catalog, r.gateway.workers()), answers=(listings.GatewayStatus,),
+        lambda r: listings.status(r.catalog, r.gateway.journals, r.gateway.workers()), answers=(listings.GatewayStatus,),
     ),
 )  # fmt: skip

@@ -205,7 +205,7 @@ class Keeper:
         start = StartWork(
             name=f"{member_name(settings)}/{name}", journal=str(journal_path(settings.cost_tracking.db_path, name)),
             host=settings.serve.host, port=self._reserved[0].getsockname()[1], max_in_flight=self._share(),
-            descriptors=self._descriptors, config=self._packed_config(),
+            journals=self._gateway.journals.processes, descriptors=self._descriptors, config=self._packed_config(),
         )  # fmt: skip
         process.start(start, self._config_number)
 
@@ -329,6 +329,7 @@ async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptor
     async with trio.open_nursery() as nursery:
         keeper = Keeper(gateway, bank, count, descriptors, nursery)
         gateway.workers = lambda: keeper.states
+        gateway.journals.divide(count + 1)
         bank.follow = keeper.pass_on
         gateway.registrar.follower = keeper.spread
         gateway.store.running_elsewhere = keeper.running

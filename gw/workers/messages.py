@@ -67,6 +67,8 @@ class StartWork(ProcessMessage, frozen=True):
     host: str
     port: int
     max_in_flight: int
+    journals: int
+    """Processes of the gateway that have a journal."""
     descriptors: int
     config: bytes
 

@@ -110,6 +110,7 @@ class Worker:
                 )
                 async with open_gateway(settings, clock=clock, learn=learn, share=share) as gateway:
                     gateway.log_lines = self._lines
+                    gateway.journals.divide(self.start.journals)
                     self.gateway = gateway
                     await self._serve(gateway, connections)
                 await captures.flush()
@@ -231,8 +232,8 @@ class Worker:
         return WorkerFigures(
             in_flight=gateway.relay.in_flight.requests, connections=listener.open, accepted=listener.accepted,
             requests=store.counters.finished, handed_over=sender.given, cpu_s=round(time.process_time(), 3),
-            records_waiting=store.queue_depth, records_dropped=store.counters.dropped,
-            log_lines_dropped=self._lines.dropped, trouble=store.degraded,
+            records_waiting=store.queue_depth, journal_bytes=store.journal_bytes, keeps_records=store.accepting,
+            records_dropped=store.counters.dropped, log_lines_dropped=self._lines.dropped, trouble=store.degraded,
         )  # fmt: skip
 
     async def _stop_on_signal(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import openai.types
 import pytest
@@ -11,12 +12,14 @@ from openai.pagination import SyncPage
 from gw.admin import listings
 from gw.errors import UnknownModelError, UnknownProjectError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
+from gw.store.journal_use import JournalUse
 from gw.types.entities import Project
 from gw.types.secret import Secret
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import NOON, open_test_gateway, record, store_records
 
 EMPTY = Catalog(providers={}, models={}, projects={})
+IDLE = JournalUse(SimpleNamespace(queue_depth=0, journal_bytes=0, accepting=True), tuple, 256_000_000)
 
 
 def catalog(*models: Model, **more: object) -> Catalog:
@@ -27,7 +30,9 @@ def test_an_empty_catalog():
     body = as_json(listings.models(EMPTY, NOON))
     assert (body["models"], body["data"], body["first_id"], body["last_id"]) == ({}, [], None, None)
     assert as_json(listings.models_bare(EMPTY)) == []
-    assert as_json(listings.status(EMPTY)) == {"providers": {}, "model_count": 0, "project_count": 0, "workers": []}
+    journal = {"records_waiting": 0, "bytes": 0, "limit_bytes": 256_000_000, "keeps_records": True}
+    expected = {"providers": {}, "model_count": 0, "project_count": 0, "journal": journal, "workers": []}
+    assert as_json(listings.status(EMPTY, IDLE, ())) == expected
     assert as_json(listings.dashboard_status(EMPTY))["fallbacks"] == {"stt": [], "llm": [], "tts": []}
 
 
@@ -38,7 +43,7 @@ def test_an_id_in_two_modalities_is_one_entry_whatever_the_order():
     assert body["models"]["sim/tone"]["modality"] == "stt"
     assert body["models"]["sim/tone"]["modalities"] == ["stt", "tts"]
     assert len(body["data"]) == len(body["stt"]) == len(body["tts"]) == 1
-    assert as_json(listings.status(catalog(speak, hear)))["model_count"] == 1
+    assert as_json(listings.status(catalog(speak, hear), IDLE, ()))["model_count"] == 1
 
 
 def test_a_wildcard_is_in_the_map_only():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -24,6 +25,7 @@ def test_a_gateway_that_runs(run, real_gateway):
     answer = rows(result)
     assert (answer["gateway"], answer["address"], answer["models"], answer["projects"]) == ("ready", real_gateway.url, "3", "2")
     assert (answer["provider sim"], answer["requests today"], answer["running now"]) == ("configured (local)", "1", "0")
+    assert re.fullmatch(r"\d records wait, 0\.0 of 256 MB", answer["journal"])
     assert answer["budget shop"] == "0% of $1.00, ok"
     assert float(answer["cost today"]) > 0
 

@@ -155,6 +155,10 @@ def test_both_serve_one_port_and_all_requests_are_in_the_reports(two):
     states = workers_of(two.url)
     assert [(w["worker"], w["state"], w["starts"]) for w in states] == [(1, "serving", 1), (2, "serving", 1)]
     assert all(worker["requests"] > 0 for worker in states)
+    assert all(worker["journal_bytes"] > 0 for worker in states)
+    journal = once(two.url, "GET", "/v1/status")[1]["journal"]
+    assert journal["bytes"] >= sum(worker["journal_bytes"] for worker in states)
+    assert (journal["limit_bytes"], journal["keeps_records"]) == (256_000_000, True)
     metrics = once(two.url, "GET", "/v1/metrics")[1].decode()
     assert 'gw_worker_up{worker="2"} 1.0' in metrics
     assert float(re.search(r'gw_requests_total\{provider="up"\} (\S+)', metrics)[1]) >= 40

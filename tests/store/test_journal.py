@@ -181,13 +181,17 @@ def test_an_intent_stays_open_until_a_record_without_a_line_is_committed(db):
 
 
 def test_the_spill_has_a_bound(db):
-    journal = Journal(db, segment_bytes=2_000, spill_bytes=10_000)
+    journal = Journal(db, segment_bytes=2_000, limit_bytes=10_000)
     acquired = {}
     while not journal.trouble:
         name = f"r{len(acquired)}"
         acquired[name] = journal.finish(record(name))
     assert "wait for the database" in journal.trouble
     assert journal.bytes < 11_000
+    journal.limit_bytes = 20_000
+    assert journal.probe()
+    journal.limit_bytes = 10_000
+    assert not journal.probe()
     for name, segment in acquired.items():
         if segment:
             journal.committed(name, segment)

@@ -24,7 +24,7 @@ async def test_a_worker_that_has_nothing_left_to_do_takes_messages_until_its_end
         settings = gateway.settings
         config = pack_config(WorkerConfig(settings=settings, catalog=gateway.current.catalog, rates=gateway.book.rows))
         journal = str(tmp_path / "gw.db.worker-1")
-        worker.start(StartWork("w1", journal, "127.0.0.1", free_port(), max_in_flight=10, descriptors=1_000, config=config), 1)
+        worker.start(StartWork("w1", journal, "127.0.0.1", free_port(), max_in_flight=10, journals=3, descriptors=1_000, config=config), 1)
         with trio.fail_after(STARTS_S), worker.connections:
             while worker.state == "starting":
                 await worker.changed.wait()

@@ -18,7 +18,7 @@ from gw.store.alert_channel import AlertChannel
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.entity_rows import Change
-from gw.store.journal import Journal
+from gw.store.journal import LIMIT_BYTES, Journal
 from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.alert_lead import AlertLead
@@ -105,7 +105,7 @@ class PostgresStore(Store):
 async def open_postgres_store(
     url: Secret, path: Path, *, instance: str, clock: Clock, durability: str = "crash", retention_days: int = 90,
     holder: Mapping[str, object] = _NOBODY, processes: bool = False, on_upgrade: Progress | None = None, spares: int = 0,
-    on_committed: OnCommitted | None = None,
+    journal_bytes: int = LIMIT_BYTES, on_committed: OnCommitted | None = None,
 ) -> AsyncIterator[Store]:  # fmt: skip
     """Lock the local files, connect, upgrade and replay, then yield the store; commit what is left on exit.
 
@@ -128,7 +128,7 @@ async def open_postgres_store(
         else:
             executor = CommitThread(Committer(database, retention_days))
         try:
-            journal = Journal(path, spares=spares)
+            journal = Journal(path, spares=spares, limit_bytes=journal_bytes)
             writer = Writer(
                 executor, journal=journal, clock=clock, power=durability == "power", first_prune_s=FIRST_PRUNE_S if processes else 0.0,
                 on_committed=on_committed,
