@@ -10,7 +10,7 @@ being made, and that is abandoned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from typing import Final, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ import trio
 from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.providers.spec import Account, SpeakCall, SpeakLiveCall, SpeakSession, SpeakStream
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
+from gw.types.usage import Usage
 from gw.wire.convert import CannotConvert, Converter, converter
 from gw.wire.sentences import sentences
 
@@ -29,12 +30,15 @@ _Item: TypeAlias = str | Literal[0]
 """A sentence to speak, or `_FLUSH`."""
 
 
-def by_sentence(call: SpeakCall) -> SpeakLiveCall:
-    """Make a `speak_live` of `call`. Its request is for raw samples; another rate of the provider is converted."""
+def by_sentence(call: SpeakCall, characters_of: Callable[[SpeakRequest], int] | None = None) -> SpeakLiveCall:
+    """Make a `speak_live` of `call`. Its request is for raw samples; another rate of the provider is converted.
+
+    `characters_of`: returns the characters that the vendor bills for a sentence, where they are not those of its text.
+    """
 
     @asynccontextmanager
     async def speak_live(request: SpeakLiveRequest, account: Account) -> AsyncIterator[SpeakSession]:
-        async with aclosing(_SentenceSession(call, request, account)) as session:
+        async with aclosing(_SentenceSession(call, request, account, characters_of)) as session:
             yield session
 
     return speak_live
@@ -43,9 +47,13 @@ def by_sentence(call: SpeakCall) -> SpeakLiveCall:
 class _SentenceSession:
     """A `SpeakSession`."""
 
-    def __init__(self, call: SpeakCall, request: SpeakLiveRequest, account: Account) -> None:
+    def __init__(
+        self, call: SpeakCall, request: SpeakLiveRequest, account: Account, characters_of: Callable[[SpeakRequest], int] | None
+    ) -> None:
         self.format = request.format
         self._call = call
+        self._characters_of = characters_of
+        self._billed_characters = 0
         self._request = request
         self._account = account
         self._text = ""  # incomplete sentence
@@ -107,7 +115,7 @@ class _SentenceSession:
                     interruptions, item = await self._queued.receive()
                 except trio.EndOfChannel:
                     self._queued.close()
-                    return [SpeakEnd()]
+                    return [SpeakEnd(usage=self._usage())]
                 except trio.ClosedResourceError:
                     raise self._cut("read past the end of the session") from None
                 if interruptions != self._interruptions:
@@ -121,6 +129,9 @@ class _SentenceSession:
                 if events := await self._next():
                     return events
 
+    def _usage(self) -> Usage | None:
+        return None if self._characters_of is None else Usage(characters=self._billed_characters, source="measured")
+
     def _start(self, text: str) -> None:
         live = self._request
         request = SpeakRequest(
@@ -128,6 +139,8 @@ class _SentenceSession:
             speed=live.speed, language=live.language, dialect=live.dialect,
         )
         self._opening = self._call(request, self._account)
+        if self._characters_of is not None:
+            self._billed_characters += self._characters_of(request)
         self._started_at = self._interruptions
         self._converter, self._format_known = None, False
 

@@ -87,9 +87,10 @@ class WholeTranscript:
 def form_call(
     account: Account, path: bytes, headers: Headers, fields: Iterable[tuple[str, str]], audio: AudioSource | None,
     classify: Classify, decode: Callable[[bytes], TranscribeEvent], defaults: tuple[str, str] = ("", ""),
-) -> HttpCall[WholeTranscript]:
+    *, file_field: str = "file",
+) -> HttpCall[WholeTranscript]:  # fmt: skip
     """Send a form, with the recording if there is one; the answer is one transcript."""
-    content_type, body = form(fields, audio, defaults)
+    content_type, body = form(fields, audio, defaults, file_field=file_field)
     return HttpCall(account, path, [content_type, *headers], body, classify, partial(WholeTranscript, decode=decode))
 
 
@@ -144,18 +145,20 @@ class SpeechAudio:
     """A `SpeakStream` of an answer that is the audio itself.
 
     The header of a WAV shows its real rate. `said`: what the vendor says of it in the head; characters that it bills are the usage as
-    well.
+    well. `characters`: those that the vendor bills, where it does not say so and they are not those of the text.
     Raises UpstreamProtocolError, when made, for an answer of text or JSON.
     """
 
     def __init__(
-        self, response: HttpResponse, provider: str, fmt: AudioFormat, said: VendorBilled | None = None
-    ) -> None:
+        self, response: HttpResponse, provider: str, fmt: AudioFormat, said: VendorBilled | None = None,
+        characters: int | None = None,
+    ) -> None:  # fmt: skip
         if is_text(response):
             raise UpstreamProtocolError(provider=provider, detail="text where audio was expected")
         self._response = response
         self._provider = provider
         self._said = said
+        self._characters = characters
         self._empty = True
         self.format = fmt
 
@@ -173,5 +176,5 @@ class SpeechAudio:
     def _usage(self) -> Usage | None:
         figure = self._said.figure if self._said is not None else None
         if figure is None or figure.unit != "characters":
-            return None
+            return None if self._characters is None else Usage(characters=self._characters, source="measured")
         return Usage(characters=int(figure.amount), source="vendor", vendor_figure=figure)

@@ -18,6 +18,7 @@ from tests.contract.endpoints import BOUNDARY, recording
 from tests.contract.talkers import Received, Talker, as_json, converse
 from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -62,6 +63,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
+    "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),

@@ -13,6 +13,7 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -57,6 +58,7 @@ SPEAKERS = (
     Behind("piper", lambda: FakePiper(piece_s=0.1), "piper"),
     Behind("rime", FakeRime, "coda"),
     Behind("inworld", FakeInworld, "inworld-tts-1.5-max"),
+    Behind("azure_speech", FakeAzureSpeech, "neural"),
 )
 LISTENERS = (
     Behind("openai", lambda: FakeOpenAI(prefix="/v1"), "gpt-realtime-whisper"),

@@ -28,6 +28,7 @@ from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -122,6 +123,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "speechmatics": _REFUSED_ELSEWHERE,
     "rime": _CASES,
     "inworld": _CASES,
+    "azure_speech": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -417,6 +419,12 @@ VENDORS: Mapping[str, Entrant] = {
         vendor=partial(SentenceVendor, FakeInworld),
         models={"tts": "inworld-tts-1.5-max", "stt": "", "llm": ""},
         marks_end=False,
+    ),
+    "azure_speech": Entrant(
+        vendor=partial(SentenceVendor, FakeAzureSpeech),
+        models={"stt": "standard", "tts": "neural", "llm": ""},
+        hosts=("region.tts.speech.microsoft.com", "region.stt.speech.microsoft.com"),
+        streams_transcripts=False,
     ),
     "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),

@@ -1,0 +1,120 @@
+"""Azure Speech's own SDKs and its plugin for LiveKit, unchanged, with the fake vendor: what they read is what our codecs write."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+import trio
+
+from gw.providers.sim import fsk
+from gw.types.audio import PCM_16K
+from gw.wire import wav
+from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.azure_speech import FakeAzureSpeech
+
+pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
+
+TEXT = "what is the weather in Paris today"
+PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
+
+
+@pytest.fixture
+def fake() -> FakeAzureSpeech:
+    return FakeAzureSpeech(api_key="test-key")
+
+
+@pytest.fixture
+async def address(fake, nursery) -> str:
+    return await nursery.start(serve_asgi, fake)
+
+
+def words_of(pcm: bytes) -> str:
+    return " ".join(done.text for done in fsk.decode(pcm, 24_000))
+
+
+# ---- speech over HTTP: the vendor's own SDK speaks over its socket only
+
+
+async def in_loop(use: Any) -> Any:
+    import livekit.plugins.azure  # noqa: F401  a plugin may be imported on the main thread only
+
+    return await trio.to_thread.run_sync(lambda: asyncio.run(use()))
+
+
+async def livekit_speech(address: str, key: str = "test-key", **options: Any) -> bytes:
+    import aiohttp
+    from livekit.agents import APIConnectOptions
+    from livekit.plugins import azure
+
+    url = address + "/cognitiveservices/v1"
+    async with aiohttp.ClientSession() as session:
+        tts = azure.TTS(speech_endpoint=url, speech_key=key, http_session=session, **options)
+        async with tts.synthesize(TEXT, conn_options=APIConnectOptions(max_retry=0)) as stream:
+            return b"".join([event.frame.data.tobytes() async for event in stream])
+
+
+async def test_livekit(fake, address):
+    async def use() -> bytes:
+        from livekit.plugins.azure.tts import ProsodyConfig
+
+        return await livekit_speech(address, voice="en-US-JennyNeural", prosody=ProsodyConfig(rate=1.25))
+
+    assert words_of(await in_loop(use)) == TEXT
+    assert {"voice": "en-US-JennyNeural", "text": TEXT, "speed": 1.25}.items() <= fake.ledger[0].fields.items()
+
+
+async def test_an_error_of_speech(address):
+    async def use() -> int:
+        from livekit.agents import APIStatusError
+
+        with pytest.raises(APIStatusError) as caught:
+            await livekit_speech(address, key="wrong")
+        return caught.value.status_code
+
+    assert await in_loop(use) == 401
+
+
+# ---- recordings
+
+
+def transcribe(address: str, key: str = "test-key", **options: Any) -> Any:
+    from azure.ai.transcription import TranscriptionClient
+    from azure.ai.transcription.models import TranscriptionContent, TranscriptionOptions
+    from azure.core.credentials import AzureKeyCredential
+
+    recording = wav.header(PCM_16K, len(PCM)) + PCM
+    client = TranscriptionClient(endpoint=address, credential=AzureKeyCredential(key), retry_total=0)
+    content = TranscriptionContent(definition=TranscriptionOptions(**options), audio=("a.wav", recording))
+    return client.transcribe(content)
+
+
+async def test_recordings(fake, address):
+    def use() -> Any:
+        from azure.ai.transcription.models import PhraseListProperties, TranscriptionDiarizationOptions
+
+        options = {"diarization_options": TranscriptionDiarizationOptions(max_speakers=2), "locales": ["en-US"]}
+        return transcribe(address, **options, phrase_list=PhraseListProperties(phrases=["Paris"]), profanity_filter_mode="None")
+
+    fake.transcript = TEXT
+    result = await trio.to_thread.run_sync(use)
+    assert result.combined_phrases[0].text == TEXT
+    assert result.duration_milliseconds == round(len(PCM) / 32)
+    assert {phrase.speaker for phrase in result.phrases} == {1, 2}
+    assert [word.text for phrase in result.phrases for word in phrase.words] == TEXT.split()
+    assert {phrase.locale for phrase in result.phrases} == {"en-US"}
+    fields = fake.ledger[0].fields
+    assert (fields["locales"], fields["phrase_list"].phrases, fields["profanity_filter_mode"]) == (["en-US"], ["Paris"], "None")
+
+
+async def test_an_error_of_recordings(address):
+    def use() -> Any:
+        from azure.core.exceptions import HttpResponseError
+
+        with pytest.raises(HttpResponseError) as caught:
+            transcribe(address, key="wrong")
+        return caught.value
+
+    error = await trio.to_thread.run_sync(use)
+    assert (error.status_code, error.error.code) == (401, "invalid_api_key")

@@ -1,0 +1,77 @@
+"""A vendor that speaks Azure Speech's protocols: a plain ASGI app made from the server role of our own codecs.
+
+Statuses: the vendor's page "Text to speech REST API", which has 400 for a parameter that it does not know, such as a voice, and 401 for
+a wrong key. Errors of recordings are the JSON that azure-core 1.41.0 reads (`ODataV4Format`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import attrs
+import trio
+from msgspec.structs import asdict
+
+from gw.wire import azure_speech_recordings, azure_speech_speak, wav
+from gw.wire.transcripts import segments_of
+from tests.fakes.vendors.heard import by_speaker, heard, refused
+from tests.fakes.vendors.live import LiveVendor, form_of
+from tests.fakes.vendors.scripted import Answer, Entry
+
+_VOICES = b'[{"ShortName":"en-US-AvaMultilingualNeural","Locale":"en-US","SampleRateHertz":"24000","VoiceType":"Neural","Status":"GA"}]'
+
+
+@attrs.define(kw_only=True)
+class FakeAzureSpeech(LiveVendor):
+    locale: str = "en-US"
+    """The language that it detects."""
+
+    def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
+        """As at the host of a service, and as at a resource with a name of its own."""
+        return {
+            (method, prefix + path.partition("?")[0]): handler
+            for prefix in ("", "/tts")
+            for method, path, handler in (
+                ("POST", azure_speech_speak.PATH, self._speak), ("GET", azure_speech_speak.VOICES_PATH, self._voices),
+                ("POST", azure_speech_recordings.PATH, self._transcribe),
+            )
+        }  # fmt: skip
+
+    def key_in(self, headers: dict[str, str]) -> str:
+        return headers.get("ocp-apim-subscription-key", "")
+
+    def error_response(self, status: int, code: str, message: str) -> bytes:
+        return azure_speech_recordings.error_body(status, code, message)
+
+    async def _voices(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        await answer.send_complete(_VOICES, "application/json")
+
+    async def _speak(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        if entry.headers.get("content-type") != "application/ssml+xml" or not entry.headers.get("user-agent"):
+            await answer.error(415, "", "", b"")
+            return
+        request = azure_speech_speak.parse(entry.headers.get(azure_speech_speak.FORMAT_HEADER, ""), body)
+        entry.fields = {"voice": request.voice, "text": request.text, "language": request.language, "speed": request.speed}
+        if self.voices is not None and request.voice not in self.voices:
+            await answer.error(400, "", "", b"")
+            return
+        await trio.sleep(self.first_token_after_s)
+        await answer.start("audio/mpeg" if request.format.encoding == "mp3" else "audio/basic")
+        await self.answer_speech(answer, [] if self.empty else list(self.recorded(request.text, request.format)))
+        await answer.end()
+
+    async def _transcribe(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        fields, entry.audio = form_of(entry, body)
+        settings = azure_speech_recordings.parse_definition(fields["definition"])
+        entry.fields = asdict(settings)
+        if b'name="audio"' not in body:
+            raise refused("The audio is missing", "audio")
+        await trio.sleep(self.first_token_after_s)
+        info = wav.parse(entry.audio)
+        length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
+        diarized = settings.diarization is not None and settings.diarization.enabled
+        result = heard(self.words_of(entry.audio), length_s, speakers=("1", "2") if diarized else ())
+        segments = by_speaker(result).segments if diarized else segments_of(result)
+        locale = settings.locales[0] if settings.locales else self.locale
+        encoded = azure_speech_recordings.encode(result, segments, locale)
+        await answer.send_complete(b'{"phrases":' if self.malformed else encoded, "application/json")
