@@ -10,9 +10,9 @@ from gw.admin.request_models import Body, one_of, read
 from gw.admin.schemas import Schema
 from gw.errors import RequestError
 from gw.policy.breaker import gate_name
-from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.types.entities import Action, Actor, Project, StoredChain, name_of
+from gw.types.gate_view import BreakerState, GateView
 from gw.types.ids import MODALITIES, Caller, Modality, Source
 
 Resolve = Callable[[str, Modality, Caller], tuple[Model, ...]]

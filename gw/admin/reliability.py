@@ -8,7 +8,6 @@ from typing import Any
 
 from gw.admin.periods import BOUNDED, PeriodName, read_period
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
-from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Catalog
 from gw.store import queries
 from gw.store.attempt_rollups import Health
@@ -16,6 +15,7 @@ from gw.store.queries import Attempts
 from gw.store.rollups import Grain
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_hour
+from gw.types.gate_view import BreakerState, GateView
 
 _Calls = dict[str, object]
 """The recorded fields of ProviderReliability."""

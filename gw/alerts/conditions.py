@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 import attrs
 
 from gw.config.alert_settings import AlertSettings
-from gw.policy.gate_view import BreakerState
 from gw.store.alert_queries import RecordFacts
 from gw.types.alerts import AlertRule, IncidentKey, Severity, Sighting
+from gw.types.gate_view import BreakerState
 from gw.types.usage import NANO
 
 _MILDER = 0.8
@@ -21,6 +21,9 @@ _DAY_S = 86_400
 _LAST_DAYS = 3.0  # a certificate or key that ends so soon is critical
 _MENTIONED_DAYS = 7.0  # an expired key that nobody has revoked
 _MOST_NAMED = 20
+_BREAKERS: Mapping[BreakerState, str] = {
+    "open": "open: it is not called", "half_open": "half open: one call at a time shows if it answers again", "closed": "closed",
+}  # fmt: skip
 _FEWEST_BUSY = 5  # of a provider in one window: fewer are a burst
 
 
@@ -124,9 +127,10 @@ def _providers(judge: _Judge) -> Iterator[Sighting]:
         text = ""
         gate, of_records = gates.get(name), calls.get(name)
         if gate is not None and gate.breaker != "closed":
-            text = f"The circuit breaker of {name} is open: it is not called."
+            text = f"The circuit breaker of {name} is {_BREAKERS[gate.breaker]}."
         elif gate is not None and gate.models:
-            text = f"The circuit breaker of {_listed(gate.models)} is open."
+            words = _BREAKERS["open" if "open" in gate.models.values() else "half_open"]
+            text = f"The circuit breaker of {_listed(gate.models)} is {words}."
         elif of_records is not None and of_records.calls >= judge.settings.min_requests:
             share = of_records.failed / of_records.calls
             if judge.exceeds(share, judge.settings.provider_failures, "provider_failing", name):

@@ -32,6 +32,7 @@ _PROBLEMS: Mapping[HealthProblem, str] = {
     "fleet_unreachable": "The server that the fleet shares cannot be reached.",
     "changes_not_received": "Changes that other gateways make may be unknown here: the connection to the database is lost.",
     "log_not_written": "The log cannot be written.",
+    "telemetry_not_exported": "Telemetry does not reach the collector: spans wait, and the oldest are dropped.",
 }
 """Problems of /health except `records_not_stored`, which is a rule of its own."""
 
@@ -50,12 +51,13 @@ class FactReader:
     async def snapshot(self, *, records: bool = True) -> AlertFacts:
         """Take a snapshot, with figures from the database or not. Reads once an hour the certificate and the price tables."""
         gateway = self._gateway
-        now = gateway.clock.now()
+        now, workers = gateway.clock.now(), gateway.workers()
         await self._read_files(now)
         return AlertFacts(
             now=now, instance=self._instance, budgets=list(self._budgets()), gates=list(self._gates()),
             records=await self._records(now) if records else None,
-            table_days=self._table_days, expiries=list(self._expiries()), degraded=gateway.store.degraded,
+            table_days=self._table_days, expiries=list(self._expiries()),
+            degraded=gateway.store.degraded or next((worker.figures.trouble for worker in workers if worker.figures.trouble), ""),
             waiting_records=gateway.journals.records_waiting,
             journal_bytes=gateway.journals.bytes, journal_mb=gateway.settings.cost_tracking.journal_mb,
             problems={code: _PROBLEMS[code] for code in gateway.problems if code in _PROBLEMS},

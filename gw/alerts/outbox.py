@@ -154,7 +154,8 @@ class Outbox:
                 outcome = await self._sender.send(self._receivers[name], one.message, self._clock.now())
                 if not outcome.why:
                     pause_s = _FIRST_PAUSE_S
-                    line.waiting.popleft()
+                    if line.waiting and line.waiting[0] is one:  # else it was given up meanwhile, and the next one has not been sent
+                        line.waiting.popleft()
                     _log.info("alert_sent", receiver=name, message_id=one.message.id, tries=one.tries + 1)
                     await self.store(AlertChange(sent=((one.message.id, name),)))
                     continue

@@ -24,16 +24,18 @@ from gw.types.secret import Secret
 
 ANSWER_S = 10.0
 APPRISE_S = 20.0
-_APPRISE_THREADS = 4
 _log = structlog.get_logger()
 
 
 class Sender:
-    """Sends messages. Apprise blocks, so it has threads of its own: one that hangs keeps its place until it ends."""
+    """Sends messages. Apprise blocks, so each of its addresses has a thread of its own: one that hangs delays no other.
+
+    The next message waits for that thread, so that messages arrive in order also where one was left after its time.
+    """
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
-        self._threads = trio.CapacityLimiter(_APPRISE_THREADS)
+        self._threads: dict[str, trio.CapacityLimiter] = {}
 
     async def send(self, receiver: AlertReceiver, message: AlertMessage, now: float) -> PostOutcome:
         """Try once. Never raises; an outcome whose `why` is "" means that the receiver has the message."""
@@ -54,7 +56,8 @@ class Sender:
         kind = "info" if not kinds else "success" if set(kinds) <= {"recovered", "passed"} else "failure"
         with trio.move_on_after(APPRISE_S):
             work = partial(notify, url, title(message), text, kind)
-            return PostOutcome(why=await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._threads))
+            thread = self._threads.setdefault(url, trio.CapacityLimiter(1))
+            return PostOutcome(why=await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=thread))
         return PostOutcome(why=f"Apprise has not finished within {APPRISE_S:g} s")
 
 
@@ -73,14 +76,14 @@ def notify(url: str, subject: str, text: str, kind: str) -> str:
         return missing
     import logging
 
-    import apprise
-
     logging.getLogger(APPRISE_MODULE).disabled = True
     try:
+        import apprise
+
         services = apprise.Apprise()
         if not services.add(url):
             return "Apprise does not know this kind of address, or it is incomplete"
         return "" if services.notify(body=text, title=subject, notify_type=kind) else "Apprise could not deliver the message"
-    except Exception as error:  # a plugin's own fault, of which there are a hundred; its text may contain the address
+    except Exception as error:  # of the library, or of one of its hundred plugins; its text may contain the address
         _log.warning("alert_library_failed", error=type(error).__name__)
         return f"Apprise failed: {type(error).__name__}"

@@ -12,7 +12,7 @@ cannot be distinguished from the trial's own.
 
 from __future__ import annotations
 
-from gw.policy.gate_view import BreakerState
+from gw.types.gate_view import BreakerState
 
 
 def gate_name(provider_id: str, owner: str) -> str:

@@ -11,7 +11,7 @@ candidate; only a request without another one waits, and only for a place.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from gw.config.settings import BreakerSettings
@@ -30,11 +30,11 @@ from gw.errors import (
 )
 from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
-from gw.policy.gate_view import BreakerState, GateView
 from gw.registry.catalog import Model, Provider
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.leases import Leases
 from gw.relay.places import Places
+from gw.types.gate_view import BreakerState, GateView, of_all_processes
 from gw.types.notices import GateNotice
 
 Announce: TypeAlias = Callable[[str, str, float], None]
@@ -281,6 +281,8 @@ class ProviderLimits:
         self._leases = leases
         self._announce = announce
         self._gates: dict[str, ProviderGate] = {}
+        self.elsewhere: Callable[[], Iterable[Mapping[str, GateView]]] = tuple
+        """Gates of the other processes of this gateway."""
 
     def configure(self, breaker: BreakerSettings) -> None:
         """Reset the breakers where the settings changed; buckets and counts stay."""
@@ -331,4 +333,5 @@ class ProviderLimits:
             model.breaker.suspect(now)
 
     def view(self, now: float) -> Mapping[str, GateView]:
-        return {name: gate.view(now) for name, gate in self._gates.items()}
+        """Return the gates by name, as they are in all processes of this gateway together."""
+        return of_all_processes(({name: gate.view(now) for name, gate in self._gates.items()}, *self.elsewhere()))

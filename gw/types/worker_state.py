@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
+
+from gw.types.gate_view import GateView
 
 
 class WorkerFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,8 @@ class WorkerFigures(msgspec.Struct, frozen=True, kw_only=True):
     log_lines_dropped: int = 0
     trouble: str = ""
     """Why records could be lost; empty = they could not."""
+    gates: Mapping[str, GateView] = {}
+    """Gates by name; those of the keys of projects only while something is to be said about them."""
 
 
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,10 +19,10 @@ from gw.admin.filtered_lists import NEWEST
 from gw.admin.pages import SettingsPage, settings_page
 from gw.admin.periods import BOUNDED, NAMES, ROLLING, STEPS
 from gw.admin.request_models import Body, read
-from gw.policy.gate_view import GateView
 from gw.reconcile.reconciled import THRESHOLD, Reconciled
 from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
+from gw.types.gate_view import GateView
 from gw.types.ids import MODALITIES, Modality
 from gw.web.reply import NOT_CACHED, Reply
 from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape

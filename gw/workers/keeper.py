@@ -330,6 +330,7 @@ async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptor
         keeper = Keeper(gateway, bank, count, descriptors, nursery)
         gateway.workers = lambda: keeper.states
         gateway.journals.divide(count + 1)
+        gateway.limits.elsewhere = lambda: [worker.figures.gates for worker in keeper.states]
         bank.follow = keeper.pass_on
         gateway.registrar.follower = keeper.spread
         gateway.store.running_elsewhere = keeper.running

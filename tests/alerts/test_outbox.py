@@ -15,7 +15,7 @@ from gw.errors import AlertsLedElsewhere, StoreUnavailable
 from gw.store.alert_rows import AlertChange
 from gw.types.alerts import AlertMessage, PendingMessage
 from gw.types.secret import Secret
-from tests.fakes.alert_receiver import SECRET
+from tests.fakes.alert_receiver import SECRET, SLOW_S
 from tests.fakes.alert_receiver import AlertReceiver as FakeReceiver
 from tests.fakes.hosting import VirtualWallClock
 from tests.fakes.net import FakeNet
@@ -112,6 +112,19 @@ async def test_the_oldest_of_too_many_is_given_up(autojump_clock):
         with capture_logs() as logs:
             outbox.add(pending(number) for number in range(MOST + 3))
         assert [entry["message_id"] for entry in logs] == ["m0", "m1", "m2"]
+
+
+async def test_one_that_is_accepted_while_it_is_given_up_does_not_take_the_next_one_with_it(autojump_clock):
+    async with opened() as (outbox, receiver, rows):
+        receiver.mode = "slow"
+        await add(outbox, pending(0))
+        await trio.sleep(SLOW_S / 2)
+        await add(outbox, *(pending(number) for number in range(1, MOST + 1)))
+        await trio.sleep(SLOW_S)
+        receiver.mode = "accept"
+        await trio.sleep(SLOW_S)
+        assert ids(receiver) == [f"m{number}" for number in range(MOST + 1)]
+        assert rows.waiting == {}
 
 
 async def test_messages_for_a_receiver_that_is_gone_are_given_up(autojump_clock):

@@ -110,8 +110,8 @@ def mail_server():
             thread.join()
 
 
-async def send(url, message=MESSAGE):
-    return await Sender(connect_tcp).send(AlertReceiver(type="apprise", url=Secret(url)), message, 1_000.0)
+async def send(url, message=MESSAGE, sender=None):
+    return await (sender or Sender(connect_tcp)).send(AlertReceiver(type="apprise", url=Secret(url)), message, 1_000.0)
 
 
 async def test_apprise_sends_mail():
@@ -137,7 +137,7 @@ async def test_an_address_that_apprise_does_not_know():
     assert outcome.why == "Apprise does not know this kind of address, or it is incomplete"
 
 
-async def test_a_service_that_hangs_is_left_after_its_time(mock_clock):
+async def test_a_service_that_hangs_is_left_after_its_time_and_delays_no_other(mock_clock):
     release = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
@@ -152,19 +152,30 @@ async def test_a_service_that_hangs_is_left_after_its_time(mock_clock):
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        outcomes = []
+        outcomes, sender = [], Sender(connect_tcp)
 
         async def run():
-            outcomes.append(await send(f"json://127.0.0.1:{server.server_port}/"))
+            outcomes.append(await send(f"json://127.0.0.1:{server.server_port}/", sender=sender))
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(run)
-            await trio.testing.wait_all_tasks_blocked()
-            mock_clock.jump(receivers.APPRISE_S)
+        for _ in range(6):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run)
+                await trio.testing.wait_all_tasks_blocked()
+                mock_clock.jump(receivers.APPRISE_S)
+        with json_server() as (port, bodies):
+            assert (await send(f"json://127.0.0.1:{port}/", sender=sender)).why == ""
+        assert len(bodies) == 1
         release.set()
         server.shutdown()
         thread.join()
-    assert outcomes[0].why == "Apprise has not finished within 20 s"
+    assert [outcome.why for outcome in outcomes] == ["Apprise has not finished within 20 s"] * 6
+
+
+def test_a_library_that_cannot_be_loaded_is_an_outcome(monkeypatch, tmp_path):
+    (tmp_path / "apprise.py").write_text("raise ImportError('no module named markdown')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(__import__("sys").modules, "apprise", raising=False)
+    assert notify("json://s3cr3t", "s", "t", "info") == "Apprise failed: ImportError"
 
 
 def test_without_the_library_its_extra_is_named(monkeypatch):

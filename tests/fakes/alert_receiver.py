@@ -17,7 +17,8 @@ import trio
 from tests.fakes.net import ServerSide
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZmdoaWprbG1ub3BxcnN0dXY="
-Mode = Literal["accept", "fail", "hang", "close", "wait"]
+Mode = Literal["accept", "slow", "fail", "hang", "close", "wait"]
+SLOW_S = 5.0
 
 
 def _documented_recipe() -> Callable[..., bool]:
@@ -69,7 +70,8 @@ class AlertReceiver:
         while (request := await side.request()) is not None:
             self.tries += 1
             match self.mode:
-                case "accept":
+                case "accept" | "slow" as mode:
+                    await trio.sleep(SLOW_S if mode == "slow" else 0)
                     self.take({name.decode(): value.decode() for name, value in request.headers.items()}, request.body)
                     await side.respond(204)
                 case "fail":

@@ -51,7 +51,7 @@ class CountingUpstream:
 
 
 @contextmanager
-def counting_upstream(*, numbers_calls: bool = False) -> Iterator[CountingUpstream]:
+def counting_upstream(*, numbers_calls: bool = False, port: int = 0) -> Iterator[CountingUpstream]:
     """`numbers_calls`: the nth call uses n input tokens, so that each call has a cost of its own by which its record is known."""
     upstream = CountingUpstream(numbers_calls=numbers_calls)
 
@@ -79,7 +79,7 @@ def counting_upstream(*, numbers_calls: bool = False) -> Iterator[CountingUpstre
             except OSError:
                 self.close_connection = True  # the gateway was killed
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         server.daemon_threads = True
         upstream.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
