@@ -24,6 +24,7 @@ from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
 from gw.policy.form_order import FormOrder
 from gw.policy.spend_periods import PeriodSpend
+from gw.policy.turn_finder import TurnFinder
 from gw.pricing.book import PriceBook, RateRow
 from gw.pricing.rate_tables import own_folder, rows_of, table_texts
 from gw.registry.catalog import Catalog, CurrentCatalog
@@ -216,6 +217,7 @@ class ProcessShare:
     """Name of the process in the bank."""
     bank: SharedBank
     captures: CaptureSink | None
+    turns: TurnFinder
 
 
 @asynccontextmanager
@@ -268,10 +270,9 @@ async def open_gateway(
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
         gateway = Gateway(
-            settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store,
-            captures=captures, telemetry=telemetry,
-            relay=Relay(planner), leases=leases, bank=fleet, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool,
-            clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
+            settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
+            telemetry=telemetry, relay=Relay(planner, None if share is None else share.turns), leases=leases, bank=fleet, ledger=ledger,
+            limits=limits, metrics=metrics, book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
         async with _running(gateway, notices, read_only=read_only):
             yield gateway

@@ -64,6 +64,10 @@ class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
     spoke: WrittenAnswer | None = None
     """The answer that this speech request speaks, from `spoke_from` on."""
     spoke_from: int = 0
+    turn_is_known: bool = False
+    """For speech of which more text may come: its turn was found by what came until now."""
+    on_end: Callable[[TurnPlace, bool, bool], object] | None = None
+    """Called with `failed` and `cancelled` when the request is over."""
 
     def __post_init__(self) -> None:
         self.is_walled = self.turn_id is not None and self.key[2] is None
@@ -80,6 +84,8 @@ class TurnPlace(msgspec.Struct, eq=False, kw_only=True):
         if failed and self.spoke is not None:
             self.spoke.spoken = min(self.spoke.spoken, self.spoke_from)
         self.answer = self.spoke = None
+        if self.on_end is not None:
+            self.on_end(self, failed, cancelled)
 
 
 class WrittenAnswer(msgspec.Struct, eq=False):

@@ -27,7 +27,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.net.wakeup import Wakeup
 from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of, voice_key_of
 from gw.policy.phrase_parts import HOLD_S, TextPart, TextParts
-from gw.policy.turns import Turns
+from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
@@ -132,7 +132,7 @@ class CachedSpeakingSession(SpeakingSession):
     """The session of a project with `phrase_cache`. Enter it with `run`, like any."""
 
     def __init__(
-        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: SpeakLiveRequest,
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: TurnFinder, request: SpeakLiveRequest,
         prewarmed: PrewarmedSockets | None, paces: VoicePaces, phrases: PhraseCache, rules: PhraseRules,
     ) -> None:  # fmt: skip
         super().__init__(planner, in_flight, turns, request, prewarmed, paces)

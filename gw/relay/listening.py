@@ -25,7 +25,7 @@ import trio
 
 from gw.errors import ProviderError, UpstreamCut
 from gw.policy.answer_times import AnswerTimes
-from gw.policy.turns import Turns
+from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import Account, CallbackListenSession, ListenSession, ProviderSpec
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
@@ -58,7 +58,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     last_event = ListenEnd
 
     def __init__(
-        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, times: AnswerTimes, request: ListenRequest
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: TurnFinder, times: AnswerTimes, request: ListenRequest
     ) -> None:
         super().__init__(planner, in_flight, "stt", request)
         self.request = request

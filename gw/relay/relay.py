@@ -33,6 +33,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.answer_times import AnswerTimes
 from gw.policy.phrase_cache import PhraseCache, Take
+from gw.policy.turn_finder import TurnFinder
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ConverseRequest, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
@@ -76,10 +77,11 @@ SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
 
 
 class Relay:
-    def __init__(self, planner: CandidatePlanner) -> None:
+    def __init__(self, planner: CandidatePlanner, turns: TurnFinder | None = None) -> None:
+        """`turns`: finds turns in another place than this process."""
         self.planner = planner
         self.accounting = planner.accounting
-        self.turns = Turns()
+        self.turns: TurnFinder = Turns() if turns is None else turns
         self.paces = VoicePaces()
         self.answer_times = AnswerTimes(planner.routes.note_listening)
         self.in_flight = InFlight()

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar
 
 from gw.errors import ProviderRefused
-from gw.policy.turns import Turns
+from gw.policy.turn_finder import TurnFinder
 from gw.registry.catalog import Model
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
 from gw.relay.candidates import CandidatePlanner
@@ -35,7 +35,7 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
     order: DialOrder
 
     def __init__(
-        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: Q, caller: Caller, spec: RequestSpec
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: TurnFinder, request: Q, caller: Caller, spec: RequestSpec
     ) -> None:
         routing = planner.routing  # without a stream the first content is all of it
         first_event_s = routing.first_event_s[spec.modality] if spec.stream else routing.whole_answer_s

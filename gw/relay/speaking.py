@@ -30,7 +30,7 @@ from msgspec.structs import replace
 from gw.codecs.compressed import converter
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
-from gw.policy.turns import Turns
+from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
@@ -64,7 +64,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     last_event = SpeakEnd
 
     def __init__(
-        self, planner: CandidatePlanner, in_flight: InFlight, turns: Turns, request: SpeakLiveRequest,
+        self, planner: CandidatePlanner, in_flight: InFlight, turns: TurnFinder, request: SpeakLiveRequest,
         prewarmed: PrewarmedSockets | None, paces: VoicePaces,
     ) -> None:  # fmt: skip
         super().__init__(planner, in_flight, "tts", request)

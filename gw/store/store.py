@@ -34,7 +34,7 @@ from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
 from gw.store.sqlite_records import SqliteRecords, SqliteTarget
-from gw.store.writer import GATHER_S, QUEUED, Counters, OnCommitted, Writer
+from gw.store.writer import GATHER_S, Counters, OnCommitted, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
@@ -180,12 +180,12 @@ class Store(Reader):
 
     async def add(self, records: Iterable[tuple[RequestRecord, bytes]]) -> None:
         """Commit finished records, each with its line, that another process keeps in its journal until this returns."""
-        for record, line in records:
-            while self._writer.depth >= QUEUED:
-                await self._writer.flush()
+        await self._writer.wait_room()
+        for record, line in records:  # each is in the queue before another task can add one
             self._writer.put_line(record.id, line)
             if self.watcher is not None:
                 self.watcher.finished(record)
+            await self._writer.wait_room()
         await self._commit_soon()
 
     async def load(self, records: Iterable[RequestRecord]) -> int:

@@ -87,18 +87,20 @@ async def open_worker_store(
 
 
 async def adopt(
-    store: Store, journal: Path, after: tuple[int, int], note: Callable[[Sequence[RequestRecord]], None]
-) -> None:
+    store: Store, journal: Path, after: tuple[int, int], note: Callable[[Sequence[RequestRecord]], None],
+    complete: Callable[[RequestRecord], RequestRecord],
+) -> None:  # fmt: skip
     """Commit what a worker that has ended has left in its journal, and remove that. Calls `note` with the new records.
 
-    `after`: segment and offset up to which the worker has passed on its records. Raises StoreUnavailable for a disk that cannot be
+    `complete` returns a record with what its worker could not know. `after`: segment and offset up to which the worker has passed
+    on its records. Raises StoreUnavailable for a disk that cannot be
     read; the journal then stays for the next start.
     """
     records = worker_journals.read_left(journal, after)
     try:
         while batch := await trio.to_thread.run_sync(lambda: list(islice(records, BATCH))):
             note(batch)
-            await store.add([(record, encode_record(record)) for record in batch])
+            await store.add((record, encode_record(record)) for record in map(complete, batch))
         await trio.to_thread.run_sync(worker_journals.remove, journal)
     except OSError as error:
         raise StoreUnavailable(what=f"cannot take over the journal of a worker process: {why(error, journal)}") from error

@@ -152,6 +152,11 @@ class Writer:
             self._commit_events[id_] = trio.Event()
         self._wake_for_record()
 
+    async def wait_room(self) -> None:
+        """Wait until there is room for another process's record."""
+        while self.depth >= QUEUED:
+            await self.flush()
+
     @property
     def starting(self) -> bool:
         """Return whether the next commit has to wait for a process to start."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
@@ -43,6 +44,13 @@ class Link(msgspec.Struct, eq=False):
     joins: int = 0
     """Requests in a row that belonged to it."""
     is_closed: bool = False
+    on_close: Callable[[Link], object] | None = None
+
+    def close(self) -> None:
+        """Note that the connection has ended."""
+        self.is_closed = True
+        if self.on_close is not None:
+            self.on_close(self)
 
 
 class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -44,7 +44,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastUser(msgspec.Struct, frozen=True):
-    """Text of the last user message of a chat request, and a hash (of this process) of the messages before it."""
+    """Text of the last user message of a chat request, and a hash of the messages before it."""
 
     text: str
     context: int

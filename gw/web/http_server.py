@@ -126,7 +126,7 @@ class HttpServer:
                 await requests.run_beside_reader()
         finally:
             connection.release()
-            connection.link.is_closed = True
+            connection.link.close()
             if not requests.clean:
                 transport.reset()
 

@@ -6,6 +6,7 @@ The last user message can be read alone, without decoding the conversation befor
 from __future__ import annotations
 
 from typing import Any, TypeVar
+from zlib import crc32
 
 import msgspec
 
@@ -192,7 +193,7 @@ def last_user(request: ChatRequest) -> LastUser | None:
             message = _LAST_MESSAGE.decode(messages[at])
             if message.role == "user":
                 before = bytes(messages[at - 1]) if at else b""
-                return LastUser(_text(message.content), hash((at, before)), answered)
+                return LastUser(_text(message.content), crc32(before, at), answered)
             answered = answered or message.role in _ANSWERS
     except (KeyError, *BAD_JSON):
         pass

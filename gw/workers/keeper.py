@@ -24,6 +24,7 @@ import trio
 
 from gw.dialects.data_plane import DataPlane
 from gw.gateway import Gateway, member_name
+from gw.policy.turn_events import Owner
 from gw.store.worker_journals import journal_path
 from gw.telemetry.process_limits import connections_possible, streams_possible
 from gw.types.notices import GateNotice
@@ -35,7 +36,17 @@ from gw.web.drain import Drain
 from gw.web.listener import bind, open_server, url_of
 from gw.workers.arrivals import Arrivals
 from gw.workers.keeper_bank import KeeperBank
-from gw.workers.messages import DrainStep, NewConfig, NoticeArrived, StartWork, Unwatch, WorkerConfig, pack_config
+from gw.workers.messages import (
+    DrainStep,
+    KeysWithSpeech,
+    NewConfig,
+    NoticeArrived,
+    StartWork,
+    Unwatch,
+    WorkerConfig,
+    pack_config,
+)
+from gw.workers.shared_turns import SharedTurns
 from gw.workers.worker_process import WorkerProcess
 
 APPLY_S = 1.0
@@ -71,6 +82,7 @@ class Keeper:
     def __init__(self, gateway: Gateway, bank: KeeperBank, count: int, descriptors: int, nursery: trio.Nursery) -> None:
         self._gateway = gateway
         self._bank = bank
+        self.turns = SharedTurns()
         self._descriptors = descriptors
         self._nursery = nursery
         self._places = [_Place(number) for number in range(1, count + 1)]
@@ -181,7 +193,7 @@ class Keeper:
             await trio.sleep(_PAUSES_S[min(short_lives, len(_PAUSES_S) - 1)])
 
     async def _spawn(self) -> WorkerProcess:
-        process = WorkerProcess(self._gateway, self._bank)
+        process = WorkerProcess(self._gateway, self._bank, self.turns)
         self._alive.add(process)
         await self._nursery.start(self._run_process, process)
         self._note_change()
@@ -262,7 +274,7 @@ class Keeper:
 
     # ---- what concerns all workers
 
-    def _send_to_all(self, message: DrainStep | Unwatch | NewConfig | NoticeArrived) -> None:
+    def _send_to_all(self, message: DrainStep | Unwatch | NewConfig | NoticeArrived | KeysWithSpeech) -> None:
         for process in self._alive:
             if process.state in ("starting", "serving", "draining"):
                 process.send(message)
@@ -270,6 +282,10 @@ class Keeper:
     def pass_on(self, notice: GateNotice) -> None:
         """Tell the workers what has been learnt about a vendor."""
         self._send_to_all(NoticeArrived(notice=notice))
+
+    def spread_speech(self, owners: Sequence[Owner]) -> None:
+        """Tell the workers which keys have requests about speech."""
+        self._send_to_all(KeysWithSpeech(owners=owners))
 
     def _packed_config(self) -> bytes:
         gateway = self._gateway
@@ -332,6 +348,9 @@ async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptor
         gateway.journals.divide(count + 1)
         gateway.limits.elsewhere = lambda: [worker.figures.gates for worker in keeper.states]
         bank.follow = keeper.pass_on
+        gateway.relay.turns = keeper.turns
+        keeper.turns.follow = keeper.spread_speech
+        nursery.start_soon(keeper.turns.run)
         gateway.registrar.follower = keeper.spread
         gateway.store.running_elsewhere = keeper.running
         gateway.store.gather_elsewhere = keeper.gather

@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from gw.config.settings import Settings
+from gw.policy.turn_events import Owner, TurnEvent
 from gw.pricing.book import RateRow
 from gw.registry.catalog import Catalog
 from gw.types.bank import Ask, Exchange
@@ -125,9 +126,16 @@ class NoticeArrived(ProcessMessage, frozen=True):
     notice: GateNotice
 
 
+class KeysWithSpeech(ProcessMessage, frozen=True):
+    """Requests of these keys are about speech, in other processes."""
+
+    owners: Sequence[Owner]
+
+
 FromKeeper: TypeAlias = (
     StartWork | NewConfig | NoticeArrived | BankAnswer | RecordsCommitted | DrainStep | ListRunning | SendRecords | Unwatch
-)
+    | KeysWithSpeech
+)  # fmt: skip
 
 # ---- from a worker
 
@@ -176,6 +184,13 @@ class RecordBatch(ProcessMessage, frozen=True):
     intents: bytes = b""
 
 
+class TurnEvents(ProcessMessage, frozen=True):
+    """Words of requests, by which the keeper finds their turns. All of the worker's events up to `until` (Unix seconds) are sent."""
+
+    events: Sequence[TurnEvent]
+    until: float
+
+
 class RecordsSent(ProcessMessage, frozen=True):
     id: int
 
@@ -210,5 +225,5 @@ class WorkerReport(ProcessMessage, frozen=True):
 
 FromWorker: TypeAlias = (
     WorkerListens | CannotListen | JoinBank | AskBank | LeaveBank | PublishNotice | RecordBatch | RecordsSent | ConfigApplied
-    | RunningRequests | CapturedContent | WorkerReport
+    | RunningRequests | CapturedContent | WorkerReport | TurnEvents
 )  # fmt: skip

@@ -34,6 +34,7 @@ from gw.config.secret_values import secrets_of
 from gw.dialects.data_plane import DataPlane
 from gw.gateway import Gateway, ProcessShare, open_gateway
 from gw.relay.leases import Leases
+from gw.store.record_sender import SentBatch
 from gw.store.worker_store import WorkerStore, open_worker_store
 from gw.telemetry.clock import SystemClock
 from gw.telemetry.log import setup_logging
@@ -57,6 +58,7 @@ from gw.workers.messages import (
     ConfigApplied,
     DrainStep,
     FromKeeper,
+    KeysWithSpeech,
     ListRunning,
     NewConfig,
     RecordsCommitted,
@@ -70,6 +72,7 @@ from gw.workers.messages import (
     WorkerReport,
     unpack_config,
 )  # fmt: skip
+from gw.workers.turn_reporter import TurnReporter
 
 Learn: TypeAlias = Callable[[Iterable[Secret]], None]
 
@@ -85,6 +88,7 @@ class Worker:
     def __init__(self, start: StartWork, link: KeeperLink, lines: LogLines) -> None:
         self.start = start
         self.link = link
+        self.turns = TurnReporter(link.send, SystemClock())
         self.drain = Drain()
         self.gateway: Gateway | None = None
         self.store: WorkerStore | None = None
@@ -102,11 +106,12 @@ class Worker:
             outer.start_soon(self.link.run, self._take)
             captures = CaptureForwarder(self.link.send)
             outer.start_soon(captures.run)
-            async with open_worker_store(tracking.db_path, Path(self.start.journal), clock, self.link.send_batch, power=power) as store:
+            outer.start_soon(self.turns.run)
+            async with open_worker_store(tracking.db_path, Path(self.start.journal), clock, self._send_batch, power=power) as store:
                 self.store = store
                 share = ProcessShare(
                     store=store, catalog=config.catalog, rates=config.rates, member=self.start.name, bank=self.link,
-                    captures=captures if settings.secret else None,
+                    captures=captures if settings.secret else None, turns=self.turns,
                 )
                 async with open_gateway(settings, clock=clock, learn=learn, share=share) as gateway:
                     gateway.log_lines = self._lines
@@ -164,7 +169,10 @@ class Worker:
                     self.store.sender.send_now()  # intents until now are in the list
                     self.store.sender.sends_intents = message.watched
                     self._nursery.start_soon(self._list_running, self.store, message.id)
+            case KeysWithSpeech():
+                self.turns.wake(message.owners)
             case SendRecords():
+                self.turns.flush(also_empty=True)
                 if self.store is not None:
                     self.store.sender.send_now()
                 self.link.send(RecordsSent(id=message.id))
@@ -217,6 +225,11 @@ class Worker:
         self.link.send(RunningRequests(id=id_, intents=b"\n".join(map(msgspec.json.encode, running))))
 
     # ---- what it says itself
+
+    def _send_batch(self, batch: SentBatch) -> bool:
+        """Send finished records, after the words by which their turns are found."""
+        self.turns.flush(also_empty=True)
+        return self.link.send_batch(batch)
 
     async def _report(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from its journal.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import subprocess
@@ -16,9 +17,11 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
+import attrs
 import msgspec
 import structlog
 import trio
@@ -53,9 +56,11 @@ from gw.workers.messages import (
     RunningRequests,
     SendRecords,
     StartWork,
+    TurnEvents,
     WorkerListens,
     WorkerReport,
 )  # fmt: skip
+from gw.workers.shared_turns import SharedTurns
 
 PROGRAM = "from gw.workers.worker_start import main; main()"
 _LOG_VARIABLES = ("GW_LOG_LEVEL", "GW_LOG_FORMAT", "NO_COLOR")
@@ -68,15 +73,24 @@ END_S = 5.0
 RUNNING_S = 0.5
 """For a worker to say what runs."""
 
-_Batch: TypeAlias = tuple[int, list[tuple[RequestRecord, bytes]]]
-"""Number of a batch, and its records with their lines; None stands for the end of what a report waits for."""
+
+@attrs.frozen
+class _Batch:
+    """Records that wait for their commit. `turns_until`: time up to which the worker has reported the words of its requests."""
+
+    number: int
+    records: list[tuple[RequestRecord, bytes]]
+    turns_until: float
+    arrived: float
+
+
 log = structlog.get_logger("gw.workers")
 
 
 class WorkerProcess:
     """`run` starts the process and stays with it until it has ended; `start` makes a worker of it."""
 
-    def __init__(self, gateway: Gateway, bank: SharedBank) -> None:
+    def __init__(self, gateway: Gateway, bank: SharedBank, turns: SharedTurns) -> None:
         self.state: Literal["spare", "starting", "serving", "draining", "ended"] = "spare"
         self.name = ""
         self.journal: Path | None = None
@@ -101,11 +115,13 @@ class WorkerProcess:
         """Accounts of budgets of which the worker has leased something, and what it said last."""
         self._gateway = gateway
         self._bank = bank
+        self._turns = turns
         self._control, self._far_control = socket.socketpair()
         self._channel: Channel[FromWorker] = Channel(self._control, FromWorker)
         self._position = (0, 0)
         self._nursery: trio.Nursery | None = None
         self._batches, self._arrived = trio.open_memory_channel[_Batch | None](BATCHES)
+        """None stands for the end of what a report waits for."""
         self._gathers = self._gathered = 0
         self._gather_again = False
         self._running: dict[int, tuple[trio.Event, list[Intent]]] = {}
@@ -121,6 +137,7 @@ class WorkerProcess:
         """Make a worker of a spare process."""
         self.name, self.journal = start.name, Path(start.journal)
         self.config_applied = config_number
+        self._turns.expect(self.name)
         self._set_state("starting")
         self.send(start)
 
@@ -182,6 +199,8 @@ class WorkerProcess:
         match message:
             case RecordBatch():
                 self._arrive(message)
+            case TurnEvents():
+                self._turns.take(self.name, message)
             case RecordsSent():
                 self._batches.send_nowait(None)
             case JoinBank() | AskBank() | LeaveBank():
@@ -244,16 +263,19 @@ class WorkerProcess:
         if batch.segment:
             self._position = (batch.segment, batch.end)
         self._note([record for record, _ in records])
-        self._batches.send_nowait((batch.number, records))
+        self._batches.send_nowait(_Batch(batch.number, records, self._turns.until(self.name), trio.current_time()))
 
     async def _commit_batches(self) -> None:
         async for batch in self._arrived:
             if batch is None:
                 self._note_gathered()
                 continue
-            number, records = batch
-            await self._gateway.store.add(records)
-            self.send(RecordsCommitted(number=number))
+            if self._gateway.store.commits_first:
+                self._turns.apply_all()  # callers wait for this commit
+            else:
+                await self._turns.wait_applied(batch.turns_until, batch.arrived)
+            await self._gateway.store.add(self._turns.completed(self.name, record, line) for record, line in batch.records)
+            self.send(RecordsCommitted(number=batch.number))
 
     def _note_intent(self, line: bytes) -> None:
         intent = decode_line(line)
@@ -278,10 +300,12 @@ class WorkerProcess:
         """Commit what the process has left in its journal, and count as the keeper's own what it has spent."""
         if self.journal is None:
             return
+        await self._turns.wait_applied(math.inf, trio.current_time())  # what it has reported last
         try:
-            await adopt(self._gateway.store, self.journal, self._position, self._note)
+            await adopt(self._gateway.store, self.journal, self._position, self._note, partial(self._turns.complete, self.name))
         except StoreUnavailable as error:
             log.error("worker_journal_kept", why=error.message)
+        self._turns.forget(self.name)
         ledger = self._gateway.ledger
         for (project, day), (nusd, estimated) in self.spent.items():
             ledger.take_over(project, day, nusd, estimated)

@@ -85,7 +85,7 @@ class Found:
             self.joined[name] += max(0, joined)
 
 
-async def _one_after_the_other(plane: Plane, slot: Slot, numbers: Iterator[int], with_ids: bool, of_process: Pool) -> None:
+async def one_after_the_other(plane: Plane, slot: Slot, numbers: Iterator[int], with_ids: bool, of_process: Pool) -> None:
     for number in numbers:
         await Call(plane, slot, number, FRAMEWORKS[number % len(FRAMEWORKS)], random.Random(number), with_ids, of_process).run()
 
@@ -99,7 +99,7 @@ async def test_no_request_is_joined_to_a_strangers(tmp_path, autojump_clock, wit
         of_process = Pool(connect=plane.client.connect)
         async with trio.open_nursery() as nursery:
             for slot in slots:
-                nursery.start_soon(_one_after_the_other, plane, slot, numbers, with_ids, of_process)
+                nursery.start_soon(one_after_the_other, plane, slot, numbers, with_ids, of_process)
         await of_process.aclose()
         found = Found(slots, {number: FRAMEWORKS[number % len(FRAMEWORKS)] for number in range(CALLS)})
         found.check(plane.kept.records)

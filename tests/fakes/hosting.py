@@ -151,11 +151,16 @@ class Kept:
         return record
 
 
+@attrs.define
 class VirtualWallClock:
-    """Wall time that follows trio's clock."""
+    """Wall time that follows trio's clock. `step_s`: by how much more it advances whenever it is read."""
+
+    step_s: float = 0.0
+    steps: int = 0
 
     def now(self) -> float:
-        return NOON + trio.current_time()
+        self.steps += 1
+        return NOON + trio.current_time() + self.steps * self.step_s
 
 
 @attrs.frozen(kw_only=True)
@@ -238,10 +243,11 @@ class Plane:
 
 
 def _gateway(
-    text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int], captures: CaptureSink | None
+    text: str, folder: Path, kept: Kept, pool: Pool, spent: Mapping[str, int], captures: CaptureSink | None,
+    clock: VirtualWallClock,
 ) -> Gateway:  # fmt: skip
     settings = parse(text, file="gw.yaml", env={} if captures is None else {"GW_SECRET": "a secret"}, data_dir=folder)
-    clock, book, metrics = VirtualWallClock(), load_book(), Metrics()
+    book, metrics = load_book(), Metrics()
     current, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
     accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics, captures=captures)
     relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
@@ -265,13 +271,14 @@ def _gateway(
 
 @asynccontextmanager
 async def open_plane(
-    text: str, folder: Path, spent: Mapping[str, int] | None = None, captures: CaptureSink | None = None
+    text: str, folder: Path, spent: Mapping[str, int] | None = None, captures: CaptureSink | None = None, kept: Kept | None = None,
+    clock: VirtualWallClock | None = None,
 ) -> AsyncIterator[Plane]:
     """A data plane over the gw.yaml `text`; at its end nothing may be left of what ran. Bounded by an hour of trio's time."""
     with one_error(), capture_logs() as logs, trio.fail_after(3_600):
         async with trio.open_nursery() as nursery:
-            net, front, kept = FaultyNet(nursery), FakeNet(nursery), Kept()
-            gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {}, captures)
+            net, front, kept = FaultyNet(nursery), FakeNet(nursery), kept or Kept()
+            gateway = _gateway(text, folder, kept, Pool(connect=net), spent or {}, captures, clock or VirtualWallClock())
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.background.run)

@@ -29,7 +29,7 @@ async def test_records_of_a_dead_worker_are_committed_while_the_gateway_runs(tmp
         journal.finish(record("late"))
         journal.intent(intent("later"))
         journal.current.close()
-        await adopt(store, path, (0, 0), noted.extend)
+        await adopt(store, path, (0, 0), noted.extend, lambda record: record)
         assert [(r.id, r.status) for r in noted] == [("late", "success"), ("later", "error")]
         assert (await store.stats()).requests == 1_203
     assert left_behind(database) == []

@@ -9,6 +9,7 @@ from gw.config.parse import demo_settings
 from gw.gateway import open_gateway
 from gw.workers.keeper_bank import KeeperBank
 from gw.workers.messages import DrainStep, ListRunning, StartWork, WorkerConfig, pack_config
+from gw.workers.shared_turns import SharedTurns
 from gw.workers.worker_process import WorkerProcess
 from tests.fakes.fork_server import free_port
 
@@ -19,7 +20,7 @@ STARTS_S = 30
 async def test_a_worker_that_has_nothing_left_to_do_takes_messages_until_its_end(message, tmp_path):
     """A second signal comes at any moment, also between the last request and the end of the process."""
     async with open_gateway(demo_settings(tmp_path)) as gateway, trio.open_nursery() as nursery:
-        worker = WorkerProcess(gateway, KeeperBank())
+        worker = WorkerProcess(gateway, KeeperBank(), SharedTurns())
         await nursery.start(worker.run)
         settings = gateway.settings
         config = pack_config(WorkerConfig(settings=settings, catalog=gateway.current.catalog, rates=gateway.book.rows))
