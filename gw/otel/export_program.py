@@ -2,6 +2,7 @@
 
     stdin ──lines of committed records──▶ queue, bounded ──▶ a thread ──OTLP/HTTP──▶ collector
     stdout ◀──counters, after each message──
+    stderr ◀──a line of the log, once the gateway is gone and spans were dropped──
 
 The SDK's exporters block, and encoding protobuf takes a multiple of what it takes to serve a request: so both are here. While a collector
 is away or slow, records wait; when QUEUED of them do, the oldest are dropped and counted. When stdin ends the gateway has ended, perhaps
@@ -10,6 +11,7 @@ by kill -9: what waits is then sent for LAST_S.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -19,6 +21,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import BinaryIO, cast
 
 from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, Signal
@@ -30,7 +33,7 @@ from gw.types.usage import RequestRecord
 
 QUEUED = 10_000
 """Records that wait for the collector, about 3 kB each; when full, the oldest are dropped and counted."""
-BATCH = 256  # records in one request, some 200 kB
+BATCH = 512  # records in one request, some 400 kB
 GATHER_S = 1.0  # records of this period share a request
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between attempts while the collector is away
 METRICS_EVERY_S = 60.0  # unless OTEL_METRIC_EXPORT_INTERVAL says otherwise
@@ -145,19 +148,22 @@ class ExportProgram:
         self._sender = OtlpSender(start)
         thread = threading.Thread(target=self._export, daemon=True)
         thread.start()
-        within_s = self._read_batches()
+        closing = self._read_batches()
+        within_s = LAST_S if closing is None else closing.within_s
         self._queue.close(within_s)
         thread.join(within_s + 0.5)  # a request that is under way does not end sooner than it does
         self._queue.give_up()
         with suppress(BrokenPipeError):
             self._answer()
+        if closing is None:
+            self._log_unsent()
         os._exit(0)  # a thread that waits for a collector does not hold up the end
 
-    def _read_batches(self) -> float:
-        """Answer batches until the end; return how long to send what waits."""
+    def _read_batches(self) -> ExportClose | None:
+        """Answer batches until the gateway closes; return None if it has ended without that."""
         while (message := read_message(self._source)) is not None:
             if isinstance(message, ExportClose):
-                return message.within_s
+                return message
             batch = cast("ExportBatch", message)
             records = [decode_record(line) for line in batch.lines]
             if "metrics" in self._start.signals:
@@ -166,7 +172,16 @@ class ExportProgram:
                 self._queue.put([record for record in records if is_kept(record, self._start.ratio)])
             with suppress(BrokenPipeError):
                 self._answer()
-        return LAST_S
+        return None
+
+    def _log_unsent(self) -> None:
+        """Say how many spans are lost. The gateway, which counts them otherwise, was killed; its log may still be read."""
+        counters = self._queue.counters()
+        if counters.unsent:
+            now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+            line = {"timestamp": now, "level": "warning", "event": "otlp_spans_dropped", "why": counters.error, "unsent": counters.unsent}
+            with suppress(OSError):
+                print(json.dumps(line), file=sys.stderr, flush=True)
 
     def _answer(self) -> None:
         self._sink.write(framed(self._queue.counters()))

@@ -1,56 +1,165 @@
-"""OpenTelemetry metrics of records: the GenAI conventions' histograms, and counters of our own."""
+"""OpenTelemetry metrics of records: the GenAI conventions' histograms, and counters of our own. Runs in the exporting process only.
+
+They are counted here and not by the SDK, whose instruments take as long for one request as all of its spans.
+"""
 
 from __future__ import annotations
 
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricsData
-from opentelemetry.sdk.resources import Resource
+import time
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
 from gw.otel import conventions as names
-from gw.otel.spans import Attributes, attempt_attributes, calls_of
+from gw.otel.otlp_encoding import key_values
+from gw.otel.spans import Value, calls_of, error_of, usage_of
+from gw.types.ids import split_model_id
 from gw.types.usage import NANO, RequestRecord
 
 MAX_MODELS = 1_000
 """Models with series of their own in one process; callers can make up names where a wildcard allows them. Later ones are `other`."""
 OTHER = "other"
+SECONDS = tuple(0.01 * 2**n for n in range(14))
+TOKENS = tuple(4**n for n in range(14))
+"""Bounds of the histograms: open-telemetry/semantic-conventions-genai docs/gen-ai/gen-ai-metrics.md, 2026."""
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+_CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+
+
+class _Distribution:
+    """Values of one series in the buckets of a histogram."""
+
+    __slots__ = ("counts", "highest", "lowest", "total")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * buckets
+        self.total, self.lowest, self.highest = 0.0, float("inf"), float("-inf")
+
+
+class _HistogramSeries:
+    def __init__(self, name: str, unit: str, description: str, bounds: Sequence[float]) -> None:
+        self._about = Metric(name=name, unit=unit, description=description)
+        self._bounds = bounds
+        self._series: dict[Labels, _Distribution] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def record(self, value: float, labels: Labels) -> None:
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = _Distribution(len(self._bounds) + 1)
+        series.counts[bisect_left(self._bounds, value)] += 1  # a bound belongs to the bucket below it
+        series.total += value
+        if value < series.lowest:
+            series.lowest = value
+        if value > series.highest:
+            series.highest = value
+
+    def message(self, began_ns: int, now_ns: int) -> Metric:
+        """Return the metric; without points while nothing was counted."""
+        points = [
+            HistogramDataPoint(
+                attributes=key_values(dict(labels)), start_time_unix_nano=began_ns, time_unix_nano=now_ns, count=sum(series.counts),
+                sum=series.total, bucket_counts=series.counts, explicit_bounds=self._bounds, min=series.lowest, max=series.highest,
+            )
+            for labels, series in self._series.items()
+        ]  # fmt: skip
+        metric = Metric(histogram=Histogram(data_points=points, aggregation_temporality=_CUMULATIVE))
+        metric.MergeFrom(self._about)
+        return metric
+
+
+class _CounterSeries:
+    def __init__(self, name: str, unit: str, description: str) -> None:
+        self._about = Metric(name=name, unit=unit, description=description)
+        self._series: dict[Labels, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def add(self, amount: float, labels: Labels) -> None:
+        self._series[labels] = self._series.get(labels, 0) + amount
+
+    def message(self, began_ns: int, now_ns: int) -> Metric:
+        """Return the metric; without points while nothing was counted."""
+        metric = Metric(sum=Sum(aggregation_temporality=_CUMULATIVE, is_monotonic=True))
+        metric.MergeFrom(self._about)
+        for labels, total in self._series.items():
+            point = metric.sum.data_points.add(start_time_unix_nano=began_ns, time_unix_nano=now_ns)
+            point.attributes.extend(key_values(dict(labels)))
+            if isinstance(total, int):
+                point.as_int = total
+            else:
+                point.as_double = total
+        return metric
 
 
 class RecordMetrics:
-    def __init__(self, resource: Resource) -> None:
-        self._reader = InMemoryMetricReader()
-        meter = MeterProvider([self._reader], resource=resource, shutdown_on_exit=False).get_meter(names.SCOPE)
-        self._duration = meter.create_histogram(names.DURATION_METRIC, "s", "GenAI operation duration.")
-        self._first_chunk = meter.create_histogram(names.FIRST_CHUNK_METRIC, "s", "Time to the first chunk of an answer.")
-        self._tokens = meter.create_histogram(names.TOKENS_METRIC, "{token}", "Input and output tokens used.")
-        self._requests = meter.create_counter("gw.requests", "{request}", "Requests that have ended.")
-        self._cost = meter.create_counter("gw.cost", "{USD}", "Known cost of calls of providers.")
-        self._audio = meter.create_counter("gw.speech.audio.duration", "s", "Audio transcribed or spoken.")
-        self._characters = meter.create_counter("gw.speech.characters", "{character}", "Characters spoken.")
+    def __init__(self, resource: Mapping[str, Value]) -> None:
+        """`resource`: attributes of the gateway."""
+        self._resource = Resource(attributes=key_values(resource))
+        self._began_ns = time.time_ns()
+        self._duration = _HistogramSeries(names.DURATION_METRIC, "s", "GenAI operation duration.", SECONDS)
+        self._first_chunk = _HistogramSeries(names.FIRST_CHUNK_METRIC, "s", "Time to the first chunk of an answer.", SECONDS)
+        self._tokens = _HistogramSeries(names.TOKENS_METRIC, "{token}", "Number of input and output tokens used.", TOKENS)
+        self._requests = _CounterSeries("gw.requests", "{request}", "Requests that have ended.")
+        self._cost = _CounterSeries("gw.cost", "{USD}", "Known cost of calls of providers.")
+        self._audio = _CounterSeries("gw.speech.audio.duration", "s", "Audio transcribed or spoken.")
+        self._characters = _CounterSeries("gw.speech.characters", "{character}", "Characters spoken.")
         self._models: set[str] = set()
 
     def observe(self, record: RequestRecord) -> None:
         """Count a record."""
-        self._requests.add(1, {"gw.modality": record.modality, "gw.status": record.status, "gw.model": self._model(record.model_id)})
+        of_request = (("gw.modality", record.modality), ("gw.model", self._model(record.model_id)))
+        self._requests.add(1, (*of_request, ("gw.status", record.status)))
         called = calls_of(record)
         for _, attempt in called:
-            facts = attempt_attributes(record, attempt, is_only=len(called) == 1)
-            labels: Attributes = {name: facts[name] for name in (names.OPERATION, names.PROVIDER, names.ERROR_TYPE) if name in facts}
-            labels[names.REQUEST_MODEL] = facts[names.REQUEST_MODEL] if self._model(attempt.model_id) != OTHER else OTHER
+            model = split_model_id(attempt.model_id)[1] if self._model(attempt.model_id) != OTHER else OTHER
+            labels: Labels = (
+                (names.OPERATION, names.operation_name(record.modality, record.endpoint)),
+                (names.PROVIDER, names.provider_name(attempt.provider_id)), (names.REQUEST_MODEL, model),
+            )  # fmt: skip
+            if error := error_of(attempt):
+                labels += ((names.ERROR_TYPE, error),)
             self._duration.record(attempt.duration_ms / 1_000, labels)
             if attempt.ttfb_ms is not None:
                 self._first_chunk.record(attempt.ttfb_ms / 1_000, labels)
-            for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
-                if tokens := facts.get(name):
-                    self._tokens.record(_number(tokens), labels | {names.TOKEN_TYPE: kind})
-            for counter, name in ((self._audio, "gw.speech.audio.duration"), (self._characters, "gw.speech.characters")):
-                if amount := facts.get(name):
-                    counter.add(_number(amount), labels)
+            if (usage := usage_of(record, attempt, is_only=len(called) == 1)) is None:
+                continue
+            for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+                if tokens:
+                    self._tokens.record(tokens, (*labels, (names.TOKEN_TYPE, kind)))
+            if usage.audio_seconds:
+                self._audio.add(usage.audio_seconds, labels)
+            if usage.characters:
+                self._characters.add(usage.characters, labels)
         if record.cost_nusd:
-            self._cost.add(record.cost_nusd / NANO, {"gw.modality": record.modality, "gw.model": self._model(record.model_id)})
+            self._cost.add(record.cost_nusd / NANO, of_request)
 
-    def collect(self) -> MetricsData | None:
-        """Return all series as they are now; None without any."""
-        return self._reader.get_metrics_data()
+    def encode(self) -> bytes | None:
+        """Return an ExportMetricsServiceRequest with all series as they are now; None without any."""
+        now_ns = time.time_ns()
+        series = (self._duration, self._first_chunk, self._tokens, self._requests, self._cost, self._audio, self._characters)
+        metrics = [each.message(self._began_ns, now_ns) for each in series if each]
+        if not metrics:
+            return None
+        scope = ScopeMetrics(scope=InstrumentationScope(name=names.SCOPE), metrics=metrics)
+        of_resource = ResourceMetrics(resource=self._resource, scope_metrics=[scope])
+        return ExportMetricsServiceRequest(resource_metrics=[of_resource]).SerializeToString()  # type: ignore[no-any-return]
 
     def _model(self, model_id: str) -> str:
         if model_id not in self._models:
@@ -58,8 +167,3 @@ class RecordMetrics:
                 return OTHER
             self._models.add(model_id)
         return model_id
-
-
-def _number(value: object) -> float:
-    assert isinstance(value, int | float)
-    return value

@@ -109,7 +109,7 @@ def spans_of(record: RequestRecord) -> list[Span]:
             trace_id=trace, span_id=_hash(8, "attempt", record.id, str(n)), parent_id=own, trace_state=state,
             name=f"{names.operation_name(record.modality, record.endpoint)} {split_model_id(attempt.model_id)[1]}", kind="client",
             start_ns=(at := start + int(attempt.started_ms * _MS)), end_ns=at + int(attempt.duration_ms * _MS),
-            attributes=attempt_attributes(record, attempt, is_only=len(called) == 1), error=_error_of(attempt),
+            attributes=attempt_attributes(record, attempt, is_only=len(called) == 1), error=error_of(attempt),
         )
         for n, attempt in called
     ]  # fmt: skip
@@ -144,7 +144,8 @@ def _passed_over(attempt: AttemptRecord, start: int) -> SpanEvent:
     return SpanEvent("gw.candidate_passed_over", start + int(attempt.started_ms * _MS), attributes)
 
 
-def _error_of(attempt: AttemptRecord) -> str:
+def error_of(attempt: AttemptRecord) -> str:
+    """Return the code of what went wrong; "" where nothing did."""
     return "" if attempt.outcome in ("ok", "cancelled", "refused") else attempt.error_code or attempt.outcome
 
 
@@ -180,7 +181,7 @@ def attempt_attributes(record: RequestRecord, attempt: AttemptRecord, *, is_only
         names.OUTPUT_TYPE: names.OUTPUTS[record.modality],
         names.CONVERSATION: record.session_id,
         names.FIRST_CHUNK: _seconds(attempt.ttfb_ms),
-        names.ERROR_TYPE: _error_of(attempt) or None,
+        names.ERROR_TYPE: error_of(attempt) or None,
         names.UPSTREAM_STATUS: attempt.upstream_status,
         "gw.attempt.outcome": attempt.outcome,
         "gw.attempt.hedges": attempt.hedges or None,
@@ -191,14 +192,19 @@ def attempt_attributes(record: RequestRecord, attempt: AttemptRecord, *, is_only
         "gw.speech.audio.lost": attempt.lost_s,
     }
     cost = record.cost_nusd if is_only else attempt.cost_nusd
-    if is_only or attempt.pricing_source:
+    if (usage := usage_of(record, attempt, is_only=is_only)) is not None:
         facts["gw.cost.usd"] = None if cost is None else cost / NANO
         facts["gw.cost.source"] = (record.pricing_source if is_only else attempt.pricing_source) or None
-        facts |= _used(record, record.usage if is_only else _part(attempt))
+        facts |= _used(record, usage)
     return _present(facts)
 
 
-def _part(attempt: AttemptRecord) -> Usage:
+def usage_of(record: RequestRecord, attempt: AttemptRecord, *, is_only: bool) -> Usage | None:
+    """Return what a call used: as the only one the request's usage, as one of several its own part, None if it has none."""
+    if is_only:
+        return record.usage
+    if not attempt.pricing_source:
+        return None
     return Usage(
         input_tokens=attempt.input_tokens, cached_input_tokens=attempt.cached_input_tokens, output_tokens=attempt.output_tokens,
         audio_seconds=attempt.audio_seconds or 0.0, characters=attempt.characters or 0,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import attrs
@@ -12,8 +15,11 @@ import pytest
 import trio
 import trio.testing
 
-from gw.otel.export_program import QUEUED
+from gw.otel import exporter as exporter_module
+from gw.otel.export_messages import ExportBatch
+from gw.otel.export_program import BATCH, QUEUED
 from gw.otel.exporter import OtlpExporter, Pace, open_exporter
+from gw.store.pipe_messages import framed
 from gw.store.record_lines import encode_record
 from tests.fakes.otlp_receiver import otlp_receiver
 from tests.fakes.records import record
@@ -114,7 +120,7 @@ async def test_after_an_hour_without_a_collector_memory_is_bounded_and_all_spans
         at_the_end = await put(requests - QUEUED - 1_000)
         counts = exporter.counts
         assert counts.dropped["queue_full"] + counts.pending == 2 * requests
-        assert QUEUED * 2 <= counts.pending <= (QUEUED + 256) * 2
+        assert QUEUED * 2 <= counts.pending <= (QUEUED + BATCH) * 2
         assert exporter.trouble == "traces: Connection refused"
         assert at_the_end - when_full < 5_000
         assert at_the_end < 150_000
@@ -166,6 +172,16 @@ async def test_a_killed_process_is_started_again_and_what_it_had_is_counted(free
             await heard(exporter, lambda e: e.counts.exported == 2)
             assert exporter.pid != first
             assert len(receiver.spans) == 2
+
+
+def test_what_could_not_be_sent_after_the_gateway_was_killed_is_in_its_log(free_port):
+    command, pipe = [sys.executable, "-c", exporter_module._PROGRAM], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=ENVIRONMENT)
+    begin = start(f"http://127.0.0.1:{free_port}", signals=("traces",))
+    _, said = process.communicate(framed(begin) + framed(ExportBatch(lines("a", "b"))), 30)  # its input ends, as by kill -9
+    line = json.loads(said)
+    assert (line["event"], line["unsent"], line["why"]) == ("otlp_spans_dropped", 4, "traces: Connection refused")
+    assert line["timestamp"].endswith("Z")
 
 
 def test_lines_that_the_process_does_not_take_are_bounded_and_counted():
