@@ -32,7 +32,7 @@ LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
 NIGHTLY = (
     "tests/contract/test_leaving.py", "tests/contract/test_fault_matrix.py", "tests/contract/test_socket_cases.py",
     "tests/contract/test_access__matrix.py", "tests/contract/test_access_roles.py", "tests/e2e/test_kill.py",
-    "tests/e2e/test_workers_kill.py",
+    "tests/e2e/test_workers_kill.py", "tests/e2e/test_alerts__kills.py",
     "tests/store/test_store__power_cuts.py", "tests/store/test_store__corrupt.py", "tests/e2e/test_stop__many.py",
     "tests/contract/test_impossible_times.py", "tests/store/postgres/test_postgres_store.py",
 )  # fmt: skip
