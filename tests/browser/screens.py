@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
@@ -17,6 +18,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.browser.conftest import CHROMIUM, Site  # noqa: E402
 from tests.e2e.conftest import starter  # noqa: E402
+from tests.fakes.alert_receiver import SECRET, AlertReceiver, loopback_receiver  # noqa: E402
 
 FOLDER = ROOT / "docs" / "screens"
 PAGES = {
@@ -26,8 +28,23 @@ PAGES = {
     "models": "/models", "projects": "/projects", "keys": "/keys", "playground": "/playground", "audit": "/audit",
     "settings": "/settings", "live": "/live",
 }  # fmt: skip
-PICTURES = [*((name, "light", 1280) for name in (*PAGES, "turn")), ("overview", "dark", 1280), ("overview", "light", 360)]
+PICTURES = [*((name, "light", 1280) for name in (*PAGES, "turn", "alerts")), ("overview", "dark", 1280), ("overview", "light", 360)]
 """Page, theme and width of each picture."""
+
+
+WITH_ALERTS = """
+providers: {{sim: {{}}, backup: {{type: openai, api_key: sk-abcdefgh12345678, base_url: "http://127.0.0.1:1/v1"}}}}
+models: {{llm: {{sim/echo: {{price: {{unit: 1M_tokens, input: 1000, output: 1000}}}}, backup/gpt-5-mini: }}}}
+fallbacks: {{llm: [sim/echo]}}
+projects: {{phone: {{daily_budget: 0.02, budget_action: block}}}}
+alerts:
+  receivers:
+    oncall: {{url: "{url}", secret: {secret}}}
+    team: {{type: slack, url: "http://127.0.0.1:1/services/T0/B0"}}
+  disabled: [fallback_rate]
+  check_s: 1
+"""
+"""A gateway with incidents, for the page of alerts: a spent budget and a provider that cannot be reached; one receiver is away."""
 
 
 def file_name(name: str, theme: str, width: int) -> str:
@@ -45,6 +62,13 @@ def seed(site: Site) -> None:
     site.ask("/v1/projects", {"project_id": "phone", "name": "Phone line", "daily_budget": 5, "tags": ["production"]})
     site.ask("/v1/projects/phone", {"daily_budget": 7.5, "budget_action": "block"}, method="PATCH")
     site.ask("/v1/keys", {"project": "phone", "name": "agent in Berlin"})
+
+
+def seed_alerts(site: Site, receiver: AlertReceiver) -> None:
+    for _ in range(6):
+        site.chat(model="backup/gpt-5-mini", project="phone")
+    receiver.wait_for(lambda r: {rule for _, rule, _ in r.incidents} >= {"provider_failing", "budget_exceeded"})
+    site.ask("/v1/alerts/prices_old/mute", {"hours": 8})
 
 
 def take(browser: Browser, site: Site, name: str, path: str, theme: str, width: int) -> None:
@@ -72,7 +96,12 @@ def main() -> None:
         for old in FOLDER.glob("*.png"):
             old.unlink()
         for name, theme, width in PICTURES:
-            take(browser, site, name, paths[name], theme, width)
+            if name != "alerts":
+                take(browser, site, name, paths[name], theme, width)
+        with loopback_receiver(time.time) as (receiver, url):
+            alerted = Site(start(WITH_ALERTS.format(url=url, secret=SECRET)).url)
+            seed_alerts(alerted, receiver)
+            take(browser, alerted, "alerts", "/alerts", "light", 1280)
         browser.close()
 
 
