@@ -131,13 +131,13 @@ def _candidate(catalog: Catalog, gates: Mapping[str, GateView], model: Model, pr
     return RouteCandidate(
         model=model.id,
         provider=provider.id,
-        passed_over=_reason_to_skip(provider, gate, breaker, has_own_key=has_own_key),
+        passed_over=_reason_to_skip(provider, model, gate, breaker, has_own_key=has_own_key),
         breaker=breaker,
         remaining=gate.remaining if gate else provider.requests_per_minute,
     )
 
 
-def _reason_to_skip(provider: Provider, gate: GateView | None, breaker: BreakerState, *, has_own_key: bool) -> str:
+def _reason_to_skip(provider: Provider, model: Model, gate: GateView | None, breaker: BreakerState, *, has_own_key: bool) -> str:
     if not provider.enabled:
         return "disabled"
     if not (provider.configured or has_own_key):
@@ -148,4 +148,8 @@ def _reason_to_skip(provider: Provider, gate: GateView | None, breaker: BreakerS
         return "breaker_open"
     if gate.remaining == 0:
         return "rate_limited"
-    return "busy" if provider.max_concurrent is not None and gate.in_flight >= provider.max_concurrent else ""
+    slots = gate.slots.get(f"{model.modality}:{model.id}")
+    is_full = (provider.max_concurrent is not None and gate.in_flight >= provider.max_concurrent) or (
+        slots is not None and slots.in_use >= slots.most
+    )
+    return "busy" if is_full else ""

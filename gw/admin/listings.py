@@ -6,7 +6,7 @@ Groq and Anthropic, `stt` and `tts` for Deepgram's. Each ignores the fields it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -14,7 +14,6 @@ import msgspec
 
 from gw.admin.budget_use import BudgetUse, SpentIn, budgets_in_use
 from gw.admin.models import own_prices
-from gw.admin.process_status import JournalStatus, WorkerStatus, journal_status, worker_status
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.request_models import one_of, project_filter, whole_number
@@ -23,12 +22,10 @@ from gw.errors import UnknownModelError, UnknownProviderError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
 from gw.store import queries
-from gw.store.journal_use import JournalUse
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.entities import DEFAULT_PROJECT, BudgetStatus, Project
 from gw.types.ids import MODALITIES, Location, Modality, Source
-from gw.types.worker_state import WorkerState
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""
@@ -37,15 +34,6 @@ Spent = Callable[[str], int]
 class ProviderState(Schema):
     configured: bool
     type: Location
-
-
-class GatewayStatus(Schema):
-    providers: dict[str, ProviderState]
-    model_count: int
-    project_count: int
-    journal: JournalStatus
-    workers: list[WorkerStatus]
-    """Processes that serve apps; empty where one process does everything."""
 
 
 class DashboardModel(Schema):
@@ -172,25 +160,15 @@ class ProjectDetail(ProjectEntry):
     costs_today: ProjectCosts
 
 
-def status(catalog: Catalog, journals: JournalUse, workers: Sequence[WorkerState]) -> GatewayStatus:
-    return GatewayStatus(
-        providers=_provider_states(catalog),
-        model_count=len({model.id for model in catalog.models.values()}),
-        project_count=len(catalog.projects),
-        journal=journal_status(journals),
-        workers=[worker_status(worker) for worker in workers],
-    )
-
-
 def dashboard_status(catalog: Catalog) -> DashboardStatus:
     return DashboardStatus(
-        providers=_provider_states(catalog),
+        providers=provider_states(catalog),
         models={key: from_attributes(DashboardModel, same[0]) for key, same in _by_id(catalog.models.values()).items()},
         fallbacks={modality: list(catalog.chains.get(modality, ())) for modality in MODALITIES},
     )
 
 
-def _provider_states(catalog: Catalog) -> dict[str, ProviderState]:
+def provider_states(catalog: Catalog) -> dict[str, ProviderState]:
     return {p.id: ProviderState(configured=p.configured, type=p.location) for p in catalog.providers.values()}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from gw.admin.gateway_status import ModelSlots, slots_of
 from gw.admin.periods import BOUNDED, PeriodName, read_period
 from gw.admin.schemas import Schema, UnixSeconds, from_attributes, preencoded
 from gw.registry.catalog import Catalog
@@ -32,12 +33,13 @@ class BucketState(Schema):
 
 
 class GateState(Schema):
-    """`models` are those whose own breaker is not closed, as `<modality>:<model id>`."""
+    """`models` are those whose own breaker is not closed, as `<modality>:<model id>`; `slots` what their vendor allows, as far as known."""
 
     breaker: BreakerState
     models: dict[str, BreakerState]
     in_flight: int
     bucket: BucketState | None
+    slots: list[ModelSlots]
 
 
 class LatestError(Schema):
@@ -71,6 +73,7 @@ class ProviderReliability(Schema):
     models: dict[str, BreakerState]
     in_flight: int
     bucket: BucketState | None
+    slots: list[ModelSlots]
     project_gates: dict[str, GateState]
     last_error: LatestError | None
     availability: float | None
@@ -137,9 +140,10 @@ def _provider(name: str, catalog: Catalog, gates: Mapping[str, GateView], calls:
 def _gate(gate: GateView | None) -> GateState:
     """Return the gate's state; a provider that has not been called yet has no gate."""
     if gate is None:
-        return GateState(breaker="closed", models={}, in_flight=0, bucket=None)
+        return GateState(breaker="closed", models={}, in_flight=0, bucket=None, slots=[])
     bucket = None if gate.limit is None else from_attributes(BucketState, gate)
-    return from_attributes(GateState, gate, bucket=bucket)
+    slots = [slots_of(gate.provider, key, view) for key, view in gate.slots.items()]
+    return from_attributes(GateState, gate, bucket=bucket, slots=slots)
 
 
 def _calls(attempts: Attempts, known: tuple[str, ...], hours: range) -> tuple[dict[str, _Calls], list[FallbackMove]]:

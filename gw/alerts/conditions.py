@@ -40,13 +40,17 @@ class BudgetFact:
 
 @attrs.frozen(kw_only=True)
 class GateFact:
-    """A provider as this gateway calls it now. `models`: breakers that are not closed; `places`: calls at once, None = any number."""
+    """A provider as this gateway calls it now. `models`: breakers that are not closed; `places`: calls at once, None = any number.
+
+    `full`: models whose vendor has no slot free, as its answers say.
+    """
 
     provider: str
     breaker: BreakerState
     models: Mapping[str, BreakerState]
     in_flight: int
     places: int | None
+    full: Collection[str] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -143,9 +147,11 @@ def _slots(judge: _Judge) -> Iterator[Sighting]:
     records = judge.snapshot.records
     calls = {} if records is None else records.providers
     full = {gate.provider for gate in judge.snapshot.gates if gate.places is not None and gate.in_flight >= gate.places}
-    full |= {name for name, of_records in calls.items() if of_records.busy >= _FEWEST_BUSY}
+    learnt = {gate.provider: gate.full for gate in judge.snapshot.gates if gate.full}
+    full |= {name for name, of_records in calls.items() if of_records.busy >= _FEWEST_BUSY} | set(learnt)
     for name in sorted(full):
-        text = f"{name} has as many calls at once as max_concurrent allows: requests wait, or go to the next candidate."
+        why = "max_concurrent allows" if name not in learnt else f"its vendor allows for {_listed(learnt[name])}"
+        text = f"{name} has as many calls at once as {why}: requests wait, or go to the next candidate."
         yield Sighting(rule="slots_full", subject=name, severity="warning", text=text)
 
 

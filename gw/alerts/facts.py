@@ -94,7 +94,10 @@ class FactReader:
         for name, view in self._gateway.limits.view(trio.current_time()).items():
             provider = providers.get(view.provider)
             places = None if provider is None else provider.max_concurrent
-            yield GateFact(provider=name, breaker=view.breaker, models=view.models, in_flight=view.in_flight, places=places)
+            full = [key for key, slots in view.slots.items() if slots.in_use >= slots.most]
+            yield GateFact(
+                provider=name, breaker=view.breaker, models=view.models, in_flight=view.in_flight, places=places, full=full
+            )
 
     def _expiries(self) -> Iterator[Expiry]:
         if (ends := self._certificate_ends) is not None:

@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "turn": ("gw.cli.voice", "Make one complete turn of a conversation from an audio file, or show finished turns."),
     "bench": ("gw.cli.bench_command", "Test under load with simulated callers, as they speak."),
     "status": ("gw.cli.status", "Show whether the gateway runs, and what it holds."),
-    "top": ("gw.cli.status", "Show the traffic of the last minute, model by model, and the workers, where there are some."),
+    "top": ("gw.cli.status", "Show the traffic of the last minute, the workers, and the vendors' slots."),
     "costs": ("gw.cli.report_commands", "Show what was spent."),
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
     "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),

@@ -160,6 +160,12 @@ WORKER_COLUMNS: Columns = {
 }  # fmt: skip
 
 
+SLOT_COLUMNS: Columns = {
+    "vendor slots": "provider", "model": "model", "in use": "in_use", "of": "most", "known from": "source",
+    "age": lambda row: f"{row['age_s']:.0f} s",
+}  # fmt: skip
+
+
 @attrs.frozen
 class Snapshot:
     """`summary` has a row for each model of the last minute, the busiest first. `latest`: the newest requests."""
@@ -174,7 +180,9 @@ class Snapshot:
 @click.option("--once", is_flag=True, help="Print once and exit, as in a pipe.")
 @from_backend("Print once, as a JSON object.")
 def top(every: float, once: bool, as_json: bool, backend: Backend) -> None:
-    """Show the traffic of the last minute, model by model, and the workers, where there are some.
+    """Show the traffic of the last minute, the workers, and the vendors' slots.
+
+    Workers and slots are shown where there are some.
 
     Ctrl-C ends it. Needs a running gateway, and its admin token where it has one.
     """
@@ -192,14 +200,15 @@ def snapshot(backend: Backend) -> Snapshot:
         if record["timestamp"] > time.time() - LAST_S:
             by_model.setdefault(record["model_id"], []).append(record)
     busiest_first = sorted(by_model.items(), key=lambda item: (-len(item[1]), item[0]))
-    health, overview = backend.get("/health"), backend.get("/api/overview")
+    health, overview, now = backend.get("/health"), backend.get("/api/overview"), backend.get("/v1/status")
     summary = {
         "uptime_seconds": health["uptime_seconds"],
         "running": overview["active_requests"],
         "requests_today": overview["today"]["requests"],
         "errors_today": overview["today"]["errors"],
         "cost_today": overview["today"]["cost"],
-        "workers": backend.get("/v1/status")["workers"],
+        "workers": now["workers"],
+        "slots": now["slots"],
         "last_minute": [_model_row(model, group) for model, group in busiest_first],
     }
     return Snapshot(health["version"], summary, records[:LATEST])
@@ -245,4 +254,6 @@ def _rendered(now: Snapshot) -> RenderableType:
     parts: list[RenderableType] = [Text(head), "", models]
     if now.summary["workers"]:
         parts += ["", table_of(tuple(WORKER_COLUMNS), [*rows_of(WORKER_COLUMNS, now.summary["workers"])])]
+    if now.summary["slots"]:
+        parts += ["", table_of(tuple(SLOT_COLUMNS), [*rows_of(SLOT_COLUMNS, now.summary["slots"])])]
     return Group(*parts, "", table_of(("latest", "status", "total"), latest))

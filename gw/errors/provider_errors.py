@@ -30,6 +30,9 @@ class RateLimitError(ProviderError, status=429, code="rate_limited", outcome="ra
 
     limit_source: Literal["upstream", "configured"]
     retry_after_s: float | None = None
+    slots_full: bool = False
+    """The vendor's account has as many calls at once as it may: `slots` of them, if the vendor names the number."""
+    slots: int | None = None
 
 
 Unreached = Literal["", "name", "address", "refused", "no_route", "tls", "timeout", "lost"]

@@ -145,7 +145,7 @@ _TRANSCRIBE: Honours = {
 _SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
 
 SPEC = ProviderSpec(
-    type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia",
+    type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia", full_at_429=True,
     default_voice=lambda model: None,
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live, speak_socket=_speak_socket,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},

@@ -196,7 +196,7 @@ def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> i
 
 
 SPEC = ProviderSpec(
-    type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram",
+    type="deepgram", base_url="https://api.deepgram.com", dialect="deepgram", full_at_429=True,
     default_voice=deepgram_speak.default_voice,
     fetches=frozenset({"deepgram"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     speak_socket=_speak_socket,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -25,7 +26,7 @@ from gw.providers.spec import (
     require_path_segment,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call, said_of
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form, said_of
 from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
@@ -44,9 +45,10 @@ from gw.types.speech_settings import (
 from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.wire import billing, elevenlabs_listen, elevenlabs_settings, elevenlabs_speak, elevenlabs_speak_live, redaction
+from gw.wire.elevenlabs_errors import close_error
 from gw.wire.elevenlabs_listen import ElevenListenClient
 from gw.wire.elevenlabs_speak_live import ElevenSpeakClient
-from gw.wire.vendor_errors import classify_elevenlabs, elevenlabs_close_error
+from gw.wire.vendor_errors import classify_elevenlabs
 
 _RAW = frozenset({"pcm_s16le", "mulaw", "alaw"})
 _MOST_CHANNELS = 5
@@ -54,6 +56,7 @@ _MANY_KEYTERMS = 100
 """With more of them at least 20 s are billed (elevenlabs 2.78.0, `speech_to_text/client.py`)."""
 _KEEP_ALIVE_S = 10.0
 """The vendor closes a speech context after 20 s without a message unless configured otherwise; a transcription too."""
+_COUNT = re.compile(rb"[0-9]{1,6}")
 _FLUSHED_S = 1.0
 """A flush is answered after so long a silence, where the alignments do not tell."""
 _QUIET_S = 1.0
@@ -64,6 +67,16 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
     return [(b"xi-api-key", key.reveal().encode())] if key else []
 
 
+def _learn_slots(response: HttpResponse, account: Account) -> None:
+    """Note how many calls at once the plan has, and how many run now.
+
+    Source: the vendor's page "Models", on concurrency: every answer has these headers.
+    """
+    most, used = (response.header(name) or b"" for name in (b"maximum-concurrent-requests", b"current-concurrent-requests"))
+    if _COUNT.fullmatch(most) and int(most):
+        account.slots.named(int(most), int(used) if _COUNT.fullmatch(used) else None, trio.current_time())
+
+
 def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     """`POST /v1/text-to-speech/{voice}/stream`, with timestamps if the client wants them (lines of JSON with audio)."""
     require_voice(request.voice, account)
@@ -71,6 +84,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     provider, fmt = account.provider_id, elevenlabs_speak.sent_for(request.format)
 
     def read(response: HttpResponse) -> SpeakStream:
+        _learn_slots(response, account)
         said = said_of(response, b"character-cost", "credits", b"request-id")
         if request.want_timings:
             return SpeechEvents(response, provider, elevenlabs_speak.TimedDecoder(provider), fmt, said)
@@ -83,7 +97,7 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 
 def _close_error(provider: str, closed: WsClosed) -> ProviderError:
-    return elevenlabs_close_error(provider, closed.reason) or why_closed(provider, closed)
+    return close_error(provider, closed.reason) or why_closed(provider, closed)
 
 
 class _SpeakSocket(QueueingSpeakSocket):
@@ -152,7 +166,13 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTr
     )
     path, fields = elevenlabs_listen.recording_path(request).encode(), elevenlabs_listen.form_fields(request, account.model)
     audio = None if request.url else request.audio  # the form has the address already
-    return form_call(account, path, key_headers(account.api_key), fields, audio, classify_elevenlabs, decode)
+    content_type, body = form(fields, audio)
+
+    def read(response: HttpResponse) -> WholeTranscript:
+        _learn_slots(response, account)
+        return WholeTranscript(response, decode)
+
+    return HttpCall(account, path, [content_type, *key_headers(account.api_key)], body, classify_elevenlabs, read)
 
 
 class _ListenSocket(ListenSocket):

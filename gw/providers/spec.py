@@ -26,6 +26,7 @@ from gw.engines.process import require
 from gw.errors import ProviderRejected, UnknownProviderError
 from gw.net.http1 import Origin, Pool
 from gw.net.prewarm import PrewarmedSockets
+from gw.policy.learnt_slots import LearntSlots
 from gw.types.audio import AudioFormat
 from gw.types.chat_variant import ChatVariant
 from gw.types.ids import Location, Modality
@@ -60,6 +61,8 @@ class Account:
     """Counters that outlive a call: one dict per provider entry and gateway, whatever the model or key."""
     prewarmed: PrewarmedSockets | None = None
     """Sockets dialled ahead, for a client's session that speaks more than once."""
+    slots: LearntSlots = attrs.field(factory=LearntSlots)
+    """Calls at once that the vendor allows, where its answers name them."""
     header_lines: dict[tuple[Callable[[Secret], list[tuple[bytes, bytes]]], bytes], bytes] = attrs.field(
         init=False, factory=dict, repr=False, eq=False
     )
@@ -310,6 +313,8 @@ class ProviderSpec:
     """Returns the options of a request to a model that the vendor bills on top, in the names that prices have for them."""
     billed_channels: Callable[[TranscribeRequest | ListenRequest, str], int] | None = None
     """Returns how many channels of a request to a model the vendor bills, each for the whole duration."""
+    full_at_429: bool = False
+    """A 429 of this vendor always means that its account has as many calls at once as it may, also in a WebSocket's handshake."""
     needs_address: bool = True
     """False for an engine inside this process."""
     engine_option: str = ""

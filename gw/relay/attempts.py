@@ -376,7 +376,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         now = self._request.meter.accounting.monotonic()
         fault = outcome if isinstance(outcome, ProviderError) else None
         answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
-        self._call.gate.leave(now, self._request.fault_of_vendor(fault), answered=answered)
+        self._call.leave(now, self._request.fault_of_vendor(fault), answered=answered)
         self._attempt.ended, self._attempt.error = now, fault
         if replacement is not None:
             raise replacement from None

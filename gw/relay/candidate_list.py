@@ -11,6 +11,7 @@ from gw.relay.key_limits import longer_budgets, project_budgets
 from gw.relay.shared_budgets import BudgetOwner
 from gw.types.entities import Project
 from gw.types.model_routes import Routed
+from gw.types.provider_types import PROVIDER_TYPES
 
 
 class Candidates(msgspec.Struct, frozen=True, eq=False):
@@ -24,7 +25,7 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     routed: Routed | None = None
     """Why the first candidate is the first, if a route chose it."""
     limited: Provider | None = None
-    """Provider of the only candidate, if it has a limit of calls at once."""
+    """Provider of the only candidate, if it has, or its vendor may tell, a limit of calls at once."""
     longer: BudgetOwner | None = None
     """The project's budgets of more than a day; None without any."""
     budgets: BudgetOwner | None = None
@@ -32,7 +33,7 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
 
     def __post_init__(self) -> None:
         provider = self.catalog.providers.get(self.models[0].provider) if len(self.models) == 1 else None
-        is_limited = provider is not None and provider.max_concurrent is not None
+        is_limited = provider is not None and (provider.max_concurrent is not None or PROVIDER_TYPES[provider.type].tells_slots)
         msgspec.structs.force_setattr(self, "limited", provider if is_limited else None)
         msgspec.structs.force_setattr(self, "longer", longer_budgets(self.project))
         msgspec.structs.force_setattr(self, "budgets", project_budgets(self.project))

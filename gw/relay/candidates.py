@@ -6,9 +6,9 @@ Below attempts, responses and sessions: they are handed a `CandidatePlanner` and
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -16,21 +16,19 @@ from msgspec.structs import replace
 from gw.config.settings import CostTracking, Routing
 from gw.errors import (
     CandidateSkipped,
-    KeyDecryptError,
-    PluginMissing,
     ProviderError,
     StoreUnavailable,
-    UnknownProviderError,
 )
 from gw.net.http1 import Pool
 from gw.policy.hedge import HedgeBudget
 from gw.policy.response_times import ResponseTimes
-from gw.providers.spec import Account, ProviderSpec, spec_of
+from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Catalog, CurrentCatalog, Model, Provider
 from gw.relay import admission, request_limits
 from gw.relay.accounting import Accounting
 from gw.relay.admission import Reservation
 from gw.relay.candidate_list import Candidates
+from gw.relay.endpoints import Endpoints
 from gw.relay.honoured import chat_honoured, honoured, takes_own
 from gw.relay.key_limits import allowed, budgets_of
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
@@ -50,67 +48,6 @@ _TRIES = 4
 """Waits of a request for what it has to lease: each lasts for 50 ms, or in a queue for a second, and usually the first one does."""
 S = TypeVar("S")
 
-_MOST_ENDPOINTS = 4_000
-
-
-class Endpoints:
-    """Builds each Account once per catalog; a swapped catalog starts over."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._catalog: Catalog | None = None
-        self._accounts: dict[tuple[str, str, str], Account] = {}
-        self._call_state: dict[str, dict[str, Any]] = {}  # by provider id, kept when the catalog is swapped
-        self._by_model: dict[tuple[str, str], tuple[Provider, ProviderSpec, Account]] = {}
-
-    @staticmethod
-    def warm(catalog: Catalog) -> None:
-        """Import the providers in use, so that no request waits for it. An unavailable type fails when it is called."""
-        for provider in catalog.providers.values():
-            with suppress(UnknownProviderError, PluginMissing):
-                spec_of(provider.type)
-
-    def get(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
-        """Raise CandidateSkipped when the provider is switched off or has no key."""
-        if catalog is not self._catalog:
-            self._catalog = catalog
-            self._accounts, self._by_model = {}, {}
-        key = (model.id, project.id)
-        endpoint = self._by_model.get(key)
-        if endpoint is None:
-            if len(self._by_model) >= _MOST_ENDPOINTS:  # names of callers that are not listed
-                self._accounts, self._by_model = {}, {}
-            endpoint = self._by_model[key] = self._build(catalog, model, project)
-        return endpoint
-
-    def _build(self, catalog: Catalog, model: Model, project: Project) -> tuple[Provider, ProviderSpec, Account]:
-        provider = catalog.provider(model.provider)
-        own_key = project.provider_keys.get(provider.id)
-        if not provider.enabled:
-            raise CandidateSkipped(provider=provider.id, reason="disabled", detail="switched off in the configuration")
-        if provider.key_error and not own_key:
-            raise KeyDecryptError(provider=provider.id)
-        if not (provider.configured or own_key):
-            raise CandidateSkipped(provider=provider.id, reason="not_configured", detail="no API key")
-        try:
-            spec = spec_of(provider.type)
-        except UnknownProviderError as error:
-            detail = f"this version has no provider of type {provider.type!r}"
-            raise CandidateSkipped(provider=provider.id, reason="not_configured", detail=detail) from error
-        key = (provider.id, model.name, project.id if own_key else "")
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = Account(
-                provider_id=provider.id,
-                model=model.name,
-                origin=spec.origin(provider.id, provider.base_url, provider.options, public_only=provider.public_only),
-                api_key=own_key or provider.api_key,
-                pool=self._pool,
-                options=provider.options,
-                call_state=self._call_state.setdefault(provider.id, {}),
-            )
-        return provider, spec, account
-
 
 class CandidatePlanner:
     """Finds the candidates of a request, admits it, and prepares the call of a candidate."""
@@ -126,7 +63,7 @@ class CandidatePlanner:
         self._limits = limits
         self._on_full_disk = cost_tracking.on_full_disk
         self._refuse_unpriced = cost_tracking.on_unpriced == "refuse"
-        self._endpoints = Endpoints(pool)
+        self._endpoints = Endpoints(pool, lambda *of: limits.gate(of[0], of[1], accounting.monotonic(), owner=of[2]).learnt)
         self._endpoints.warm(current.catalog)
         self.response_times = ResponseTimes()
         self.hedge_budget = HedgeBudget()
@@ -279,8 +216,8 @@ class CandidatePlanner:
             return self._wait_in_project(candidates, caller)
         if candidates.limited is None:
             return None
-        gate = self._only_gate(candidates)
-        return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full() else None
+        gate, now = self._only_gate(candidates), trio.current_time()
+        return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full(now) else None
 
     async def _wait_for_key(self, key: SharedKey, candidates: Candidates, caller: Caller) -> None:
         await key.wait_for_slot()
@@ -295,15 +232,15 @@ class CandidatePlanner:
             is_there = await ledger.place(project, caller.key_id or "")
         if is_there:
             gate = self._only_gate(candidates)
-            if gate is not None and gate.is_full():
+            if gate is not None and gate.is_full(trio.current_time()):
                 await self._wait_for_provider(gate, project, caller)
 
     async def _wait_for_provider(self, gate: Gate, project: Project, caller: Caller) -> None:
-        if not (await _slot_there(gate.shared.slots) and not gate.is_full()):
-            await gate.place(project.id, caller.key_id or "", project.weight)
+        if not (await _slot_there(gate.shared.slots) and not gate.is_full(trio.current_time())):
+            await gate.place(project.id, caller.key_id or "", project.weight, trio.current_time())
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
-        """Return the gate of the only candidate, if its provider has a limit of calls at once."""
+        """Return the gate of the only candidate, if there is, or may be, a limit of calls at once."""
         return None if candidates.limited is None else self._gate(candidates, candidates.models[0], trio.current_time())
 
     def hand_over(self, candidates: Candidates) -> None:
@@ -337,9 +274,9 @@ class CandidatePlanner:
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
         call = call_for(provider_spec, account, model)
         gate = self._gate(candidates, model, now)
-        gate.enter(now)
+        beside = gate.enter(now)
         own = spec.settings is not None and takes_own(spec.settings, provider_spec, account)
-        return PreparedCall(model, provider, provider_spec, gate, call, ignored, takes_own=own)
+        return PreparedCall(model, provider, provider_spec, gate, call, beside, ignored, takes_own=own)
 
     def uncalled_gate(self, candidates: Candidates, model: Model, now: float) -> UncalledGate:
         """Return a gate for a candidate that is answered for without a call."""

@@ -3,7 +3,8 @@
 What is counted where:
 
     provider (one key)            token bucket, concurrency; a breaker for a wrong key, no credit, a host that is not reached
-    candidate (one model of it)   a breaker for everything else that fails, and Retry-After: one model's limit is not another's
+    candidate (one model of it)   a breaker for everything else that fails, Retry-After, and the slots that the vendor's answers tell:
+                                  one model's limit is not another's
 
 A fault of the caller's request counts nowhere. Plain objects, no tasks. An empty bucket or an open breaker means the next
 candidate; only a request without another one waits, and only for a place.
@@ -30,6 +31,7 @@ from gw.errors import (
 )
 from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
+from gw.policy.learnt_slots import LearntSlots
 from gw.registry.catalog import Model, Provider
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.leases import Leases
@@ -126,9 +128,10 @@ class ProviderGate:
         remaining, reset_s = self.bucket.left(now) if self.bucket else (None, None)
         states = {key: gate.breaker.state(now) for key, gate in self.models.items()}
         broken = {key: state for key, state in states.items() if state != "closed"}
+        slots = {key: view for key, gate in self.models.items() if (view := gate.learnt.view(now)) is not None}
         return GateView(
             self.provider.id, self._state(now, states), self.in_flight, self.provider.requests_per_minute, remaining, reset_s,
-            broken,
+            broken, slots,
         )  # fmt: skip
 
     def _state(self, now: float, models: Mapping[str, BreakerState]) -> BreakerState:
@@ -145,6 +148,8 @@ class Gate:
     def __init__(self, shared: ProviderGate, key: str, breaker: BreakerSettings) -> None:
         self.shared = shared
         self._key = key
+        self.learnt = LearntSlots()
+        self._places: Places | None = None  # for requests that have no other candidate, once one had to wait for a learnt slot
         self.reset_health(breaker)
 
     def reset_health(self, breaker: BreakerSettings) -> None:
@@ -159,8 +164,15 @@ class Gate:
     def in_flight(self) -> int:
         return self.shared.in_flight
 
-    def is_full(self) -> bool:
-        """Return whether as many calls of the provider run, or are about to, as may at once."""
+    def is_full(self, now: float) -> bool:
+        """Return whether as many calls run, or are about to, as the provider's settings or its vendor allow at once."""
+        return self._has_most() or self._vendor_is_full(now)
+
+    def _vendor_is_full(self, now: float) -> bool:
+        room = self.learnt.room(now)
+        return room is not None and room <= (self._places.promised if self._places is not None else 0)
+
+    def _has_most(self) -> bool:
         most, places = self.shared.provider.max_concurrent, self.shared.places
         if most is None:
             return False
@@ -168,9 +180,14 @@ class Gate:
             most = self.shared.slots.most
         return self.shared.in_flight + (places.promised if places is not None else 0) >= most
 
-    def place(self, project: str, key: str, weight: int) -> Awaitable[bool]:
-        """Wait for a place at the provider, which has a limit; return whether there is one."""
+    def place(self, project: str, key: str, weight: int, now: float) -> Awaitable[bool]:
+        """Wait for a place at the provider, which is full; return whether there is one."""
         shared = self.shared
+        if not self._has_most():
+            if self._places is None:
+                self._places = Places(1, lambda: self.learnt.in_flight)
+            self._places.most = self.learnt.most_here(now)
+            return self._places.wait(project, key, weight)
         most = shared.provider.max_concurrent or 1
         if shared.places is None:
             shared.places = Places(most, lambda: shared.in_flight)
@@ -181,15 +198,22 @@ class Gate:
     def hand_over(self) -> None:
         """Give a free place of the provider to the request whose turn it is."""
         self.shared.hand_over()
+        if self._places is not None:
+            self._places.hand_over()
 
-    def enter(self, now: float) -> None:
-        """Take a place. Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over."""
+    def enter(self, now: float) -> int:
+        """Take a place, and return how many calls of the candidate ran before.
+
+        Raise RateLimitError or CandidateSkipped with the reason to pass this candidate over.
+        """
         shared, provider = self.shared, self.shared.provider
         if self._closed_until > now:
             wait, detail = self._closed_until - now, "its Retry-After has not passed"
             raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
-        if provider.max_concurrent is not None and self.is_full():
+        if provider.max_concurrent is not None and self._has_most():
             raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
+        if self._vendor_is_full(now):
+            raise CandidateSkipped(provider=provider.id, reason="busy", detail=self._full_detail(now))
         if not self.breaker.allow(now):
             raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker of the model open")
         if not shared.breaker.allow(now):
@@ -203,11 +227,27 @@ class Gate:
         shared.in_flight += 1
         if shared.slots is not None:
             shared.slots.enter()
+        self.learnt.in_flight += 1
+        return self.learnt.in_flight - 1
 
-    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
-        """Release the place. `answered`: content came. A call without content or error was cancelled."""
+    def _full_detail(self, now: float) -> str:
+        view = self.learnt.view(now)
+        slots = "has no slot free" if view is None or not view.most else f"has all its {view.most} slots in use"
+        return f"the vendor {slots}, as its answers say"
+
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool, beside: int = 0) -> None:
+        """Release the place. `answered`: content came. A call without content or error was cancelled.
+
+        `beside`: what `enter` returned.
+        """
         own, shared = self.breaker, self.shared.breaker
         self.shared.in_flight -= 1
+        self.learnt.in_flight -= 1
+        if isinstance(error, RateLimitError) and error.slots_full:
+            self.learnt.refused(error.slots, beside, now)
+        if self._places is not None:
+            self._places.most = self.learnt.most_here(now)
+            self._places.hand_over()
         if self.shared.slots is not None:
             self.shared.slots.leave()
         if self.shared.places is not None:
@@ -261,10 +301,11 @@ def _closes_provider(error: ProviderError) -> bool:
 class UncalledGate(Gate):
     """Stands for the gate of a candidate that is answered for without a call: nothing is counted."""
 
-    def enter(self, now: float) -> None:
+    def enter(self, now: float) -> int:
         """Let it pass."""
+        return 0
 
-    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool, beside: int = 0) -> None:
         """Count nothing."""
 
 

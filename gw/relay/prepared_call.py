@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from gw.errors import ProviderError, RateLimitError
 from gw.providers.spec import ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
@@ -27,6 +28,8 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     spec: ProviderSpec
     gate: Gate
     open: OpenCall[S]
+    beside: int = 0
+    """Calls of the candidate that ran when this one began."""
     ignored_settings: tuple[str, ...] = ()
     addons: tuple[str, ...] = ()
     """Options of the request that the vendor bills on top."""
@@ -38,3 +41,9 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """Whether the phrase cache answers in place of the vendor; "" where it was not asked."""
     takes_own: bool = False
     """Whether the vendor gets the caller's settings and control frames as they are."""
+
+    def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
+        """Leave the gate. `error`: how the call ended, as far as it may say something of the vendor."""
+        if isinstance(error, RateLimitError) and self.spec.full_at_429 and error.limit_source == "upstream":
+            error.slots_full = True
+        self.gate.leave(now, error, answered=answered, beside=self.beside)

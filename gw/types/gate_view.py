@@ -10,6 +10,22 @@ import msgspec
 BreakerState: TypeAlias = Literal["closed", "open", "half_open"]
 
 
+SlotsSource: TypeAlias = Literal["answer", "refusal"]
+
+
+class SlotsView(msgspec.Struct, frozen=True):
+    """Calls at once that a vendor allows for one model, as far as known. `in_use` includes those of other clients of the account."""
+
+    most: int
+    in_use: int
+    source: SlotsSource
+    age_s: float
+    here: int
+    """Those of this process."""
+    is_named: bool
+    """The vendor named `most`, which is that of the account. Else it is what the vendor took of this process."""
+
+
 class GateView(msgspec.Struct, frozen=True):
     """A provider's state for reports: its breaker and token bucket (`limit` calls a minute, None without one).
 
@@ -24,11 +40,13 @@ class GateView(msgspec.Struct, frozen=True):
     reset_s: float | None
     models: Mapping[str, BreakerState] = {}
     """`<modality>:<model id>` → state, of the models whose own breaker is not closed."""
+    slots: Mapping[str, SlotsView] = {}
+    """`<modality>:<model id>` → calls at once that the vendor allows, as far as its answers tell."""
 
     @property
     def is_notable(self) -> bool:
         """Return whether it differs from a gate without a limit through which nothing goes now."""
-        return self.breaker != "closed" or bool(self.models) or self.in_flight > 0 or self.limit is not None
+        return self.breaker != "closed" or bool(self.models) or self.in_flight > 0 or self.limit is not None or bool(self.slots)
 
 
 def of_all_processes(processes: Iterable[Mapping[str, GateView]]) -> dict[str, GateView]:
@@ -53,7 +71,18 @@ def _together(views: Sequence[GateView]) -> GateView:
         min(sum(left), limit) if left and limit is not None else None,
         max((view.reset_s for view in views if view.reset_s is not None), default=None),
         {key: state for key, state in models.items() if state != "closed"},
+        {key: _all_slots([view.slots[key] for view in views if key in view.slots]) for view in views for key in view.slots},
     )  # fmt: skip
+
+
+def _all_slots(views: Sequence[SlotsView]) -> SlotsView:
+    """Merge what the processes know of a vendor's slots. Of numbers that were not named each process has its own part."""
+    newest, named = min(views, key=lambda view: view.age_s), [view for view in views if view.is_named]
+    here = sum(view.here for view in views)
+    if not named:
+        return SlotsView(sum(view.most for view in views), sum(view.in_use for view in views), newest.source, newest.age_s, here, False)
+    most, in_use = max(view.most for view in named), max(here, *(view.in_use for view in views))
+    return SlotsView(most, in_use, newest.source, newest.age_s, here, True)
 
 
 def _joint(states: Iterable[BreakerState]) -> BreakerState:

@@ -30,6 +30,8 @@ class ProviderType:
     """Form of an address that each account has of its own, so that an entry needs `base_url`; "" for a type with a default."""
     key: str = attrs.field(default="", kw_only=True)
     """Environment variable that holds the key in the vendor's own documentation, for hints."""
+    tells_slots: bool = attrs.field(default=False, kw_only=True)
+    """The vendor's answers or refusals tell how many calls at once its account may have."""
     names_with_slash: bool = attrs.field(default=False, kw_only=True)
     """The vendor's own names have slashes (`meta-llama/llama-4-scout-17b-16e-instruct`)."""
 
@@ -46,11 +48,13 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "anthropic": ProviderType("cloud", ("llm",)),
     "groq": ProviderType("cloud", ("stt", "llm", "tts"), names_with_slash=True),
     # Its API reference of /v1/speak, and its page "Model Options" for /v1/listen: the defaults of `model`.
-    "deepgram": ProviderType("cloud", ("stt", "tts"), default_models={"stt": "base-general", "tts": "aura-asteria-en"}),
+    "deepgram": ProviderType(
+        "cloud", ("stt", "tts"), default_models={"stt": "base-general", "tts": "aura-asteria-en"}, tells_slots=True
+    ),
     # It has no default: its SDK 4.2.0 declares `model_id` and `model` as required.
-    "cartesia": ProviderType("cloud", ("stt", "tts")),
+    "cartesia": ProviderType("cloud", ("stt", "tts"), tells_slots=True),
     # Its API reference of text to speech: the default of `model_id`. A transcription needs one (its SDK 2.78.0).
-    "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}),
+    "elevenlabs": ProviderType("cloud", ("stt", "tts"), default_models={"tts": "eleven_multilingual_v2"}, tells_slots=True),
     # Its page "Model selection" for recordings. A live session needs one there (its page "Universal Streaming") and gets the same here.
     "assemblyai": ProviderType("cloud", ("stt",), default_models={"stt": "universal-3-5-pro"}),
     "soniox": ProviderType("cloud", ("stt",), key="SONIOX_API_KEY"),

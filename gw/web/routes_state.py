@@ -9,7 +9,7 @@ from typing import Literal
 import attrs
 import trio
 
-from gw.admin import first_audio_reports, listings
+from gw.admin import first_audio_reports, gateway_status
 from gw.admin.config_check import ConfigCheck, check_config
 from gw.admin.fleet_status import FleetPage, fleet_page
 from gw.admin.request_models import Body, read
@@ -197,6 +197,9 @@ STATE = (
     ),
     _get(
         "/v1/status", "status", "Providers, and the number of models and projects.",
-        lambda r: listings.status(r.catalog, r.gateway.journals, r.gateway.workers()), answers=(listings.GatewayStatus,),
+        lambda r: gateway_status.status(
+            r.catalog, r.gateway.journals, r.gateway.workers(), r.gateway.limits.view(trio.current_time())
+        ),
+        answers=(gateway_status.GatewayStatus,),
     ),
 )  # fmt: skip

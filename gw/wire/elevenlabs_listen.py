@@ -43,12 +43,13 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, Lis
 from gw.types.usage import Usage
 from gw.wire import elevenlabs_settings
 from gw.wire.bounds import plausible, seconds
+from gw.wire.elevenlabs_errors import session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import confidence_from, logprob_of, speaker_id, transcribed, unknown
-from gw.wire.vendor_errors import as_rejection, elevenlabs_session_error
+from gw.wire.vendor_errors import as_rejection
 
 TIMED = "committed_transcript_with_timestamps"
 REDACTED = "redacted_transcript"
@@ -209,7 +210,7 @@ class ElevenListenClient:
         message = decode_upstream(_MESSAGE, frame, self._provider)
         kind = message.message_type
         if kind in _ERRORS or kind in _REFUSALS or (kind == _SILENCE and not self._finishing):
-            error = elevenlabs_session_error(self._provider, _ERRORS.get(kind) or kind, message.error or "", self._secrets)
+            error = session_error(self._provider, _ERRORS.get(kind) or kind, message.error or "", self._secrets)
             raise as_rejection(error, kind) if kind in _REFUSALS else error
         raw = frame_text(frame) if self._keep_raw else None
         text = (message.text or "").strip()

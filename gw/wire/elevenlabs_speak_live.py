@@ -52,12 +52,12 @@ from gw.types.audio import AudioFormat
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 from gw.wire import elevenlabs_speak
 from gw.wire.bounds import MAX_DURATION_S
+from gw.wire.elevenlabs_errors import frame_error
 from gw.wire.elevenlabs_speak import WordBuilder, characters_of, language_of, output_format, parse_format, sent_for
 from gw.wire.json_codec import BAD_JSON, MEMBERS
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import own_settings, query_pairs
-from gw.wire.vendor_errors import elevenlabs_frame_error
 
 OF_FRAME = "frame:"
 """Prefix of the name of an option for the first frame of a context, in JSON; the others go in the query."""
@@ -273,7 +273,7 @@ class ElevenSpeakClient:
             audio = b64decode(message.audio or "", validate=True)
         except (*BAD_JSON, ValueError):
             raise UpstreamProtocolError(provider=self._provider, detail="a frame is not the JSON expected") from None
-        error = elevenlabs_frame_error(self._provider, frame, self._secrets) if not audio else None
+        error = frame_error(self._provider, frame, self._secrets) if not audio else None
         named = message.contextId or message.context_id
         context = named or self._current
         if error is not None and (named is None or named == self._current):

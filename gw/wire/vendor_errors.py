@@ -98,6 +98,8 @@ class ErrorDialect(msgspec.Struct, frozen=True, kw_only=True):
     out_of_money: Callable[[int, ErrorFacts], str] = lambda status, facts: ""
     """Returns the code of a limit that waiting does not lift, else ""."""
     is_candidate_fault: Callable[[int, ErrorFacts], bool] = lambda status, facts: False
+    is_full: Callable[[ErrorFacts], bool] = lambda facts: False
+    """Whether a 429 means that the account has as many calls at once as it may, not that it made too many a minute."""
 
     def read(self, body: object) -> ErrorFacts:
         message, details = _member(body, self.message), _member(body, self.details)
@@ -171,7 +173,11 @@ def error_of(
         )
     spent = spent or (upstream_code if names & _OUT_OF_MONEY else "")
     if status == 429 and not spent:
-        return errors.RateLimitError(provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s)
+        full = dialect.is_full(facts)
+        return errors.RateLimitError(
+            provider=provider, detail=detail, limit_source="upstream", retry_after_s=retry_after_s,
+            slots_full=full, slots=_slots_in(facts.message) if full else None,
+        )  # fmt: skip
     if status >= 500 or status in _FAILED_STATUSES or spent:
         return ProviderFailed(
             provider=provider, detail=detail, upstream_status=status, upstream_code=spent or upstream_code,
@@ -181,6 +187,18 @@ def error_of(
         provider=provider, detail=detail, upstream_status=status, upstream_code=upstream_code, upstream_param=facts.param,
         fault=_fault(status, facts, dialect),
     )
+
+
+_SLOTS = re.compile(r"\bmaximum of ([1-9][0-9]{0,5}) concurrent requests\b")
+"""ElevenLabs: "Your current subscription is associated with a maximum of 4 concurrent requests (running in parallel)."
+
+Source: answers that its users quote, such as lfnovo/open-notebook#103. Deepgram and Cartesia name no number.
+"""
+
+
+def _slots_in(message: str) -> int | None:
+    """Return how many calls at once the vendor says that the account may have."""
+    return int(named[1]) if (named := _SLOTS.search(message)) is not None else None
 
 
 def _fault(status: int, facts: ErrorFacts, dialect: ErrorDialect) -> Literal["caller", "request", "candidate"]:
@@ -304,15 +322,18 @@ _ANTHROPIC_CANDIDATE = re.compile(
 """Found in the message of a 400 that another model need not return."""
 _CARTESIA_CANDIDATE = ("model_", "voice_", "language_", "plan_", "subscription_")
 """Prefixes of codes about things that another provider may have."""
-_ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
+ELEVENLABS_OUT_OF_MONEY = frozenset({"quota_exceeded", "payment_required", "insufficient_credits"})
 """Come with status 401, as a wrong key does."""
-_ELEVENLABS_CANDIDATE = frozenset({
+ELEVENLABS_CANDIDATE = frozenset({
     "voice_not_found", "voice_does_not_exist", "voice_id_does_not_exist", "model_not_found", "model_does_not_exist",
     "model_id_does_not_exist", "unsupported_model", "unsupported_language", "invalid_output_format",
     "output_format_not_allowed", "max_character_limit_exceeded", "text_too_long", "invalid_api_key",
     "missing_permissions", "detected_unusual_activity", "unaccepted_terms",
 })  # fmt: skip
 """Codes of a 400 that another vendor, voice or plan would not return."""
+
+ELEVENLABS_FULL = frozenset({"too_many_concurrent_requests", "concurrent_limit_exceeded"})
+"""Codes of a 429 for more calls at once than the plan has; `system_busy` and others are about the vendor (help.elevenlabs.io, 429)."""
 
 
 def _anthropic_out_of_money(status: int, facts: ErrorFacts) -> str:
@@ -329,67 +350,23 @@ ANTHROPIC = ErrorDialect(
 CARTESIA = ErrorDialect(
     code=("error_code",), message=("message", "title"),
     is_candidate_fault=lambda status, facts: facts.code.lower().startswith(_CARTESIA_CANDIDATE),
+    is_full=lambda facts: facts.code == "concurrency_limited" or "concurrent requests" in facts.message.lower(),
 )
-DEEPGRAM = ErrorDialect(code=("err_code", "category"), message=("err_msg", "message"), details=("details",))
+"""Source of `is_full`: the vendor's pages "API errors" and "Concurrency and WebSocket limits", November 2026."""
+DEEPGRAM = ErrorDialect(
+    code=("err_code", "category"), message=("err_msg", "message"), details=("details",), is_full=lambda facts: True,
+)
+"""Source of `is_full`: its pages "API rate limits" and "Working with concurrency rate limits": all its limits are of calls at once."""
 ELEVENLABS = ErrorDialect(
     code=("detail.code", "detail.status", "detail.type"), message=("detail.message",), alias=("detail.status",),
-    out_of_money=lambda status, facts: min(facts.names & _ELEVENLABS_OUT_OF_MONEY, default=""),
-    is_candidate_fault=lambda status, facts: bool(facts.names & _ELEVENLABS_CANDIDATE),
+    out_of_money=lambda status, facts: min(facts.names & ELEVENLABS_OUT_OF_MONEY, default=""),
+    is_candidate_fault=lambda status, facts: bool(facts.names & ELEVENLABS_CANDIDATE),
+    is_full=lambda facts: bool(facts.names & ELEVENLABS_FULL),
 )
 classify_anthropic = partial(classify, dialect=ANTHROPIC)
 classify_cartesia = partial(classify, dialect=CARTESIA)
 classify_deepgram = partial(classify, dialect=DEEPGRAM)
 classify_elevenlabs = partial(classify, dialect=ELEVENLABS)
-
-
-# ---- live sessions of ElevenLabs: a frame, or the close frame that follows it, with the same `code`
-
-
-_ELEVENLABS_LIMITS = frozenset({
-    "too_many_concurrent_requests", "concurrent_limit_exceeded", "rate_limit_exceeded", "rate_limited", "system_busy",
-    "resource_exhausted",
-})  # fmt: skip
-_ELEVENLABS_STATUSES = {
-    **dict.fromkeys(_ELEVENLABS_CANDIDATE, 400),
-    **dict.fromkeys(_ELEVENLABS_LIMITS, 429),
-    **dict.fromkeys(_ELEVENLABS_OUT_OF_MONEY, 402),
-}
-"""Error code → the HTTP status that a request would get."""
-
-
-class _ElevenlabsFrame(msgspec.Struct, gc=False):
-    message: object = None
-    error: object = None
-    code: object = None
-
-
-_ELEVENLABS_FRAME = msgspec.json.Decoder(_ElevenlabsFrame)
-
-
-def elevenlabs_session_error(provider: str, code: str, message: str, secrets: Iterable[str] = ()) -> ProviderError:
-    """Return the error of a live session for the vendor's code. Key, voice, model and settings are the candidate's."""
-    return error_of(provider, _ELEVENLABS_STATUSES.get(code, 500), ErrorFacts(code=code, message=message), secrets, dialect=ELEVENLABS)
-
-
-def elevenlabs_close_error(provider: str, reason: str) -> ProviderError | None:
-    """Return the error that a close frame's reason names; None if it names none. The vendor's text is left out."""
-    reason = reason.lower()
-    for code in sorted(_ELEVENLABS_STATUSES):
-        if code in reason:
-            return elevenlabs_session_error(provider, code, "")
-    return None
-
-
-def elevenlabs_frame_error(provider: str, frame: str | bytes, secrets: Iterable[str] = ()) -> ProviderError | None:
-    """Return the error in a frame of a speech socket; None for any other frame."""
-    decoded = decode_or(_ELEVENLABS_FRAME, frame, _ElevenlabsFrame())
-    if not decoded.error:
-        return None
-    code = decoded.error.lower() if isinstance(decoded.error, str) else ""
-    error = elevenlabs_session_error(provider, code, decoded.message if isinstance(decoded.message, str) else "", secrets)
-    if decoded.code == 1008 and type(error) is ProviderFailed and error.upstream_status == 500:
-        return as_rejection(error, error.upstream_code)
-    return error
 
 
 def as_rejection(error: ProviderError, code: str) -> ProviderRejected:

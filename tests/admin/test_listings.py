@@ -9,7 +9,7 @@ import openai.types
 import pytest
 from openai.pagination import SyncPage
 
-from gw.admin import listings
+from gw.admin import gateway_status, listings
 from gw.errors import UnknownModelError, UnknownProjectError
 from gw.registry.catalog import Catalog, Model, Provider, Stack
 from gw.store.journal_use import JournalUse
@@ -31,8 +31,8 @@ def test_an_empty_catalog():
     assert (body["models"], body["data"], body["first_id"], body["last_id"]) == ({}, [], None, None)
     assert as_json(listings.models_bare(EMPTY)) == []
     journal = {"records_waiting": 0, "bytes": 0, "limit_bytes": 256_000_000, "keeps_records": True}
-    expected = {"providers": {}, "model_count": 0, "project_count": 0, "journal": journal, "workers": []}
-    assert as_json(listings.status(EMPTY, IDLE, ())) == expected
+    expected = {"providers": {}, "model_count": 0, "project_count": 0, "journal": journal, "workers": [], "slots": []}
+    assert as_json(gateway_status.status(EMPTY, IDLE, (), {})) == expected
     assert as_json(listings.dashboard_status(EMPTY))["fallbacks"] == {"stt": [], "llm": [], "tts": []}
 
 
@@ -43,7 +43,7 @@ def test_an_id_in_two_modalities_is_one_entry_whatever_the_order():
     assert body["models"]["sim/tone"]["modality"] == "stt"
     assert body["models"]["sim/tone"]["modalities"] == ["stt", "tts"]
     assert len(body["data"]) == len(body["stt"]) == len(body["tts"]) == 1
-    assert as_json(listings.status(catalog(speak, hear), IDLE, ()))["model_count"] == 1
+    assert as_json(gateway_status.status(catalog(speak, hear), IDLE, (), {}))["model_count"] == 1
 
 
 def test_a_wildcard_is_in_the_map_only():

@@ -53,6 +53,7 @@ CASES = [
     ({"records": failing(100, 49)}, []),
     ({"gates": [gate(places=2, in_flight=1)]}, []),
     ({"gates": [gate(places=2, in_flight=2)]}, [("slots_full", "openai", "warning")]),
+    ({"gates": [gate(full=["tts:openai/a"])]}, [("slots_full", "openai", "warning")]),
     ({"records": failing(0, 0, busy=5)}, [("slots_full", "openai", "warning")]),
     ({"records": failing(0, 0, busy=4)}, []),
     ({"records": records(errors=10)}, [("error_rate", "", "critical")]),

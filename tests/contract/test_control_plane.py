@@ -119,7 +119,7 @@ async def test_health(running):
 
 async def test_status(running):
     body = (await running.get("/v1/status")).json
-    assert set(body) == {"providers", "model_count", "project_count", "journal", "workers"}
+    assert set(body) == {"providers", "model_count", "project_count", "journal", "workers", "slots"}
     assert body["providers"]["sim"] == {"configured": True, "type": "local"}
     assert body["providers"]["bare"] == {"configured": False, "type": "cloud"}
     assert (body["model_count"], body["project_count"]) == (4, 2)

@@ -173,7 +173,7 @@ class Request:
     def note_speed(self, model, seconds):
         pass
 
-    def leave(self, now, error, *, answered):
+    def leave(self, now, error, *, answered, beside=0):
         self.left.append((error, answered))
 
 

@@ -61,7 +61,7 @@ async def test_a_recording_without_a_model_is_the_vendor_s_documented_default(tm
 
 
 async def test_many_unlisted_names_are_not_kept(tmp_path, autojump_clock, monkeypatch):
-    monkeypatch.setattr("gw.relay.candidates._MOST_ENDPOINTS", 3)
+    monkeypatch.setattr("gw.relay.endpoints._MOST_ENDPOINTS", 3)
     monkeypatch.setattr("gw.relay.limits._MOST_MODELS", 3)
     async with open_plane(CONFIG, tmp_path) as plane:
         plane.net.hosts["openai.test", 80] = hosted(FakeOpenAI(models=("gpt-4.1-nano",)))

@@ -108,7 +108,7 @@ class Gate:
     script: Script
     name: str
 
-    def leave(self, now, error, *, answered):
+    def leave(self, now, error, *, answered, beside=0):
         self.script.left.append((self.name, error, answered))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gw.types.gate_view import GateView, of_all_processes
+from gw.types.gate_view import GateView, SlotsView, of_all_processes
 
 
 def gate(breaker="closed", in_flight=0, limit=None, remaining=None, reset_s=None, **models):
@@ -42,3 +42,22 @@ def test_a_gate_that_one_process_has_is_as_it_is_there():
 def test_a_gate_is_notable_while_something_is_to_be_said_about_it():
     assert not gate().is_notable
     assert all(view.is_notable for view in (gate("open"), gate(m="half_open"), gate(in_flight=1), gate(limit=60)))
+
+
+def slots(most: int, in_use: int, *, here: int, named: bool, age_s: float = 1.0) -> SlotsView:
+    return SlotsView(most, in_use, "answer" if named else "refusal", age_s, here, named)
+
+
+def test_slots_that_the_vendor_named_are_those_of_all_processes_and_others_add_up():
+    def of(view: SlotsView) -> GateView:
+        return GateView("p", "closed", 0, None, None, None, {}, {"tts:p/m": view})
+
+    def merged(*views: SlotsView) -> SlotsView:
+        return of_all_processes([{"p": of(view)} for view in views])["p"].slots["tts:p/m"]
+
+    named = merged(slots(10, 6, here=2, named=True, age_s=3), slots(10, 5, here=4, named=True))
+    assert (named.most, named.in_use, named.age_s) == (10, 6, 1.0)
+    inferred = merged(slots(4, 4, here=4, named=False), slots(3, 1, here=1, named=False))
+    assert (inferred.most, inferred.in_use) == (7, 5)
+    both = merged(slots(4, 4, here=4, named=False), slots(10, 3, here=3, named=True))
+    assert (both.most, both.in_use) == (10, 7)

@@ -337,6 +337,7 @@ export interface Shapes {
     models: { [key: string]: "closed" | "half_open" | "open" };
     in_flight: number;
     bucket: Shapes["BucketState"] | null;
+    slots: Shapes["ModelSlots"][];
   };
   HistogramBucket: {
     from_ms: number;
@@ -515,6 +516,15 @@ export interface Shapes {
     price_source: string;
     own_prices: string[];
   };
+  ModelSlots: {
+    provider: string;
+    modality: "llm" | "stt" | "tts";
+    model: string;
+    most: number;
+    in_use: number;
+    source: "answer" | "refusal";
+    age_s: number;
+  };
   ModelsPage: {
     models: Shapes["ModelRow"][];
     providers: { [key: string]: ("llm" | "stt" | "tts")[] };
@@ -687,6 +697,7 @@ export interface Shapes {
     models: { [key: string]: "closed" | "half_open" | "open" };
     in_flight: number;
     bucket: Shapes["BucketState"] | null;
+    slots: Shapes["ModelSlots"][];
     project_gates: { [key: string]: Shapes["GateState"] };
     last_error: Shapes["LatestError"] | null;
     availability: number | null;

@@ -34,9 +34,14 @@ class _Context:
 @attrs.define(kw_only=True)
 class FakeCartesia(LiveVendor):
     models: tuple[str, ...] = ("sonic-3", "ink-2")
+    full_code: str = "concurrency_limited"
+    """Its page "API errors"."""
     endpoint_s: float = 0.1
     """Silence after which a turn ends. The vendor decides it by meaning (its page "Turn detection"), and documents only the
     longest one."""
+
+    _contexts: list[dict[str, _Context | None]] = attrs.field(factory=list)
+    """Those of each socket that is open."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         return {
@@ -61,6 +66,18 @@ class FakeCartesia(LiveVendor):
             raise refused("too many keyterms, or a model without them", "keyterm")
         if path.startswith("/stt") and named["model"] != "ink-whisper" and named.get("language", "en") != "en":
             raise refused("this model knows English only", "language")
+
+    def full_message(self) -> str:
+        return "You have exceeded your plan's concurrency limit."
+
+    def counts_socket(self, entry: Entry) -> bool:
+        """Return whether it is for transcription: of speech, each context that is active takes a slot (its page on concurrency)."""
+        return not entry.path.endswith("/tts/websocket")
+
+    @property
+    def in_use(self) -> int:
+        http = sum(e.closed is None and e.status != 429 and not e.path.endswith("/tts/websocket") for e in self.ledger)
+        return http + self.elsewhere + sum(one is not None for contexts in self._contexts for one in contexts.values())
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
@@ -118,6 +135,13 @@ class FakeCartesia(LiveVendor):
 
     async def _speak(self, peer: Peer) -> None:
         contexts: dict[str, _Context | None] = {}
+        self._contexts.append(contexts)
+        try:
+            await self._speak_contexts(peer, contexts)
+        finally:
+            self._contexts.remove(contexts)
+
+    async def _speak_contexts(self, peer: Peer, contexts: dict[str, _Context | None]) -> None:
         while (frame := await peer.receive()) is not None:
             decoded = cartesia_speak.parse_frame(frame)
             if isinstance(decoded, CancelContext):
@@ -133,6 +157,10 @@ class FakeCartesia(LiveVendor):
                 await peer.send(cartesia_speak.error_frame(400, "invalid_request", fault, decoded.context, "r"))
                 continue
             context = contexts.get(decoded.context)
+            if context is None and self.slots is not None and self.in_use >= self.slots:
+                contexts[decoded.context] = None
+                await peer.send(cartesia_speak.error_frame(429, self.full_code, self.full_message(), decoded.context, "r"))
+                continue
             if context is None:
                 server = cartesia_speak.CartesiaSpeakServer(decoded.context, timestamps=decoded.request.want_timings)
                 context = contexts[decoded.context] = _Context(server)

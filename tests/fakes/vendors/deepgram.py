@@ -47,6 +47,7 @@ async def _part(peer: Peer) -> None:
 @attrs.define(kw_only=True)
 class FakeDeepgram(LiveVendor):
     models: tuple[str, ...] = ("nova-3", "aura-2-thalia-en")
+    full_code: str = "TOO_MANY_REQUESTS"
     final_after_s: float = 0.0
     """Silence for which a final waits whose interim has come: smart formatting holds a number back that may go on, for up to
     three seconds (developers.deepgram.com/docs/smart-format). `Finalize` ends that wait (developers.deepgram.com/docs/finalize);

@@ -54,6 +54,7 @@ def credits_of(text: str, model: str) -> int:
 @attrs.define(kw_only=True)
 class FakeElevenLabs(LiveVendor):
     models: tuple[str, ...] = ("eleven_flash_v2_5", "scribe_v2")
+    full_code: str = "concurrent_limit_exceeded"
     vad_silence_s: float = 0.0
     """Silence after which the vendor commits; its default is 1.5 s (elevenlabs 2.78.0: `vad_silence_threshold_secs`)."""
 
@@ -84,6 +85,24 @@ class FakeElevenLabs(LiveVendor):
 
     def stream_error_event(self, code: str) -> bytes:
         return elevenlabs_speak.error_body(500, code, "scripted failure", "r") + b"\n"
+
+    def full_message(self) -> str:
+        """In the words of the vendor's answers that its users quote (lfnovo/open-notebook#103)."""
+        return (
+            f"Too many concurrent requests. Your current subscription is associated with a maximum of {self.slots} concurrent requests "
+            "(running in parallel). This is done such that a single user does not overwhelm our systems and affect other users "
+            "negatively. Please upgrade your subscription or contact sales if you want to increase this limit."
+        )
+
+    def slot_headers(self) -> list[tuple[str, str]]:
+        """Every answer has them (the vendor's page "Models", on concurrency)."""
+        if self.slots is None:
+            return []
+        return [("current-concurrent-requests", str(self.in_use)), ("maximum-concurrent-requests", str(self.slots))]
+
+    def counts_socket(self, entry: Entry) -> bool:
+        """Return False: a socket counts while audio is generated, and more calls wait in a queue at first (the same page)."""
+        return False
 
     def socket_error_frame(self) -> str:
         """One for both sockets: each reads its own members."""

@@ -166,6 +166,10 @@ class LiveVendor(ScriptedVendor):
     def check_handshake(self, path: str, query: bytes) -> None:
         """Raise RequestError for settings that the vendor refuses."""
 
+    def counts_socket(self, entry: Entry) -> bool:
+        """Return whether an open socket of this path takes a slot."""
+        return True
+
     def socket_key(self, headers: dict[str, str], query: bytes) -> str:
         return self.key_in(headers)
 
@@ -197,8 +201,11 @@ class LiveVendor(ScriptedVendor):
             status = 400
         await receive()  # websocket.connect
         await trio.sleep(self.answer_after_s)
-        if status != 200 or run is None:
+        full = status == 200 and self.counts_socket(entry) and self.refuses(entry)
+        if status != 200 or run is None or full:
             body = self.error_body or self.error_response(status, self.error_code, "scripted failure")
+            if full:
+                status, body = 429, self.error_response(429, self.full_code, self.full_message())
             head = [(b"content-type", b"application/json"), *((k.encode(), v.encode()) for k, v in self.headers)]
             await send({"type": "websocket.http.response.start", "status": status, "headers": head})
             await send({"type": "websocket.http.response.body", "body": body})

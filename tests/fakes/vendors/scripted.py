@@ -70,6 +70,13 @@ class ScriptedVendor:
     error_body: bytes | None = None
     """In place of the vendor's error body."""
 
+    slots: int | None = None
+    """Calls at once that the account may have; one more is refused as the vendor does it. None = any number."""
+    elsewhere: int = 0
+    """Slots that other clients of the account use."""
+    full_code: str = ""
+    """Code of that refusal."""
+
     reply: str | Callable[[ChatRequest], str] = "Hello there, how are you?"
     tokens: list[str] | None = None
     """Pieces of a streamed reply; None = words of `reply`."""
@@ -109,7 +116,26 @@ class ScriptedVendor:
     def stream_error_event(self, code: str) -> bytes:
         raise AssertionError
 
+    def full_message(self) -> str:
+        """Return the message of the refusal of a call for which there is no slot."""
+        return "Too many requests"
+
+    def slot_headers(self) -> list[tuple[str, str]]:
+        """Return the headers in which the vendor tells its slots with every answer."""
+        return []
+
     # ---- serving
+
+    @property
+    def in_use(self) -> int:
+        return sum(entry.closed is None and entry.status != 429 for entry in self.ledger) + self.elsewhere
+
+    def refuses(self, entry: Entry) -> bool:
+        """Return whether there is no slot for this call, which is noted then."""
+        if self.slots is None or self.in_use <= self.slots:
+            return False
+        entry.status = 429
+        return True
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -143,6 +169,8 @@ class ScriptedVendor:
                 await answer.error(401, "invalid_api_key", "Incorrect API key provided")
             elif not entry.path.startswith(self.prefix) or route is None:
                 await answer.error(404, "unknown_url", "no such path")
+            elif status == 200 and self.refuses(entry):
+                await answer.error(429, self.full_code, self.full_message())
             elif status != 200:
                 entry.fields = json_of(body)
                 await answer.error(status, self.error_code, "scripted failure", self.error_body)
@@ -202,7 +230,7 @@ class Answer:
     async def start(self, content_type: str, *more: tuple[str, str], status: int = 200) -> None:
         self._entry.status = status
         headers = [("content-type", content_type), ("x-request-id", f"req_{len(self._fake.ledger)}")]
-        headers += [*more, *self._fake.headers]
+        headers += [*more, *self._fake.headers, *self._fake.slot_headers()]
         pairs = [(k.encode(), v.encode()) for k, v in headers]
         await self._send({"type": "http.response.start", "status": status, "headers": pairs})
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.errors import ProviderFailed, ProviderRejected, RateLimitError
-from gw.wire.vendor_errors import elevenlabs_close_error, elevenlabs_frame_error, elevenlabs_session_error
+from gw.wire.elevenlabs_errors import close_error, frame_error, session_error
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from gw.wire.vendor_errors import elevenlabs_close_error, elevenlabs_frame_error
     ],
 )
 def test_a_frame_of_a_speech_socket(frame, error):
-    result = elevenlabs_frame_error("p", msgspec.json.encode(frame))
+    result = frame_error("p", msgspec.json.encode(frame))
     assert type(result) is error
     assert result.retryable
 
 
 @pytest.mark.parametrize("frame", ["", "[]", "x", '{"audio":"AA=="}', '{"error":null}', '{"message":"only"}'])
 def test_frames_without_an_error(frame):
-    assert elevenlabs_frame_error("p", frame) is None
+    assert frame_error("p", frame) is None
 
 
 @pytest.mark.parametrize(
@@ -43,15 +43,15 @@ def test_frames_without_an_error(frame):
     ],
 )
 def test_the_reason_of_a_close_frame(reason, error):
-    result = elevenlabs_close_error("p", reason)
+    result = close_error("p", reason)
     assert type(result) is error
     assert "credits" not in result.message
 
 
 def test_a_reason_that_names_nothing():
-    assert elevenlabs_close_error("p", "bye") is None
+    assert close_error("p", "bye") is None
 
 
 @given(st.text(max_size=40))
 def test_any_word_is_an_error_that_another_candidate_may_not_give(name):
-    assert elevenlabs_session_error("p", name, "m").retryable
+    assert session_error("p", name, "m").retryable

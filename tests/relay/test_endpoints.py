@@ -5,8 +5,9 @@ import pytest
 from gw.config.parse import parse
 from gw.errors import CandidateSkipped
 from gw.net.http1 import Pool
+from gw.policy.learnt_slots import LearntSlots
 from gw.registry.merge import build
-from gw.relay.candidates import Endpoints
+from gw.relay.endpoints import Endpoints
 
 CONFIG = """
 providers:
@@ -41,7 +42,7 @@ def get(accounts, catalog, model, project="default"):
     ],
 )
 def test_where_and_with_which_key(catalog, model, project, url, key):
-    provider, spec, account = get(Endpoints(Pool()), catalog, model, project)
+    provider, spec, account = get(Endpoints(Pool(), lambda provider, model, owner: LearntSlots()), catalog, model, project)
     assert (str(account.origin), account.api_key.reveal(), account.model) == (url, key, "m")
     assert (account.provider_id, spec.type) == (provider.id, provider.type)
 
@@ -49,12 +50,12 @@ def test_where_and_with_which_key(catalog, model, project, url, key):
 @pytest.mark.parametrize(("model", "reason"), [("off/m", "disabled"), ("groq/m", "not_configured")])
 def test_who_cannot_be_called_is_passed_over(catalog, model, reason):
     with pytest.raises(CandidateSkipped) as caught:
-        get(Endpoints(Pool()), catalog, model)
+        get(Endpoints(Pool(), lambda provider, model, owner: LearntSlots()), catalog, model)
     assert (caught.value.reason, caught.value.retryable) == (reason, True)
 
 
 def test_an_account_is_made_once_per_catalog_and_never_shared_between_keys(catalog):
-    accounts = Endpoints(Pool())
+    accounts = Endpoints(Pool(), lambda provider, model, owner: LearntSlots())
     Endpoints.warm(catalog)
     first = get(accounts, catalog, "openai/m")[2]
     assert get(accounts, catalog, "openai/m")[2] is first
@@ -65,7 +66,7 @@ def test_an_account_is_made_once_per_catalog_and_never_shared_between_keys(catal
 
 
 def test_a_new_catalog_brings_new_accounts(catalog, tmp_path):
-    accounts = Endpoints(Pool())
+    accounts = Endpoints(Pool(), lambda provider, model, owner: LearntSlots())
     get(accounts, catalog, "openai/m")
     changed = build(parse(CONFIG.replace("the-houses-key", "a-new-key"), file="gw.yaml", env={}, data_dir=tmp_path))
     assert get(accounts, changed, "openai/m")[2].api_key.reveal() == "a-new-key"
