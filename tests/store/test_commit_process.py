@@ -299,11 +299,21 @@ async def test_a_bug_ends_the_gateway_with_the_traceback_of_the_process(path):
 
 async def test_who_is_cancelled_while_a_change_is_written_learns_that_it_was(path):
     async with opened(path) as store:
-        os.kill(pid := await started(store), signal.SIGSTOP)
+        pid, turn, tasks = await started(store), executor(store)._turn, []
+
+        async def change(task_status):
+            tasks.append(trio.lowlevel.current_task())
+            task_status.started()
+            await store.change(project("shop"))
+
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(store.change, project("shop"))
-                await until(executor(store)._turn.locked)
+                await turn.acquire()  # what the store does by itself is over, or comes after the change
+                await nursery.start(change)
+                await until(lambda: turn.statistics().tasks_waiting)
+                os.kill(pid, signal.SIGSTOP)
+                turn.release()
+                await until(lambda: turn.statistics().owner in tasks)
                 scope.cancel()
                 os.kill(pid, signal.SIGCONT)
         assert [entity.id for entity in await store.entities()] == ["shop"]
