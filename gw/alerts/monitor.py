@@ -147,11 +147,18 @@ class Watch:
 
     def _policy(self, settings: AlertSettings, snapshot: AlertFacts) -> AlertPolicy:
         critical_s = settings.remind_h * 3_600
-        local = datetime.fromtimestamp(snapshot.now, ZoneInfo(settings.time_zone))
-        waiting: tuple[Severity, ...] = ()
-        if is_quiet(settings.quiet, local.weekday(), local.hour * 60 + local.minute):
-            waiting = ("warning", "critical") if settings.quiet_critical else ("warning",)
         return AlertPolicy(
             clear_s=settings.recovered_after_s, remind_s={"critical": critical_s, "warning": max(critical_s, _WARNINGS_S)},
-            muted=self._muted, quiet=waiting,
+            muted=self._muted, quiet=severities_that_wait(settings, snapshot.now),
         )  # fmt: skip
+
+
+def severities_that_wait(settings: AlertSettings, now: float) -> tuple[Severity, ...]:
+    """Return the severities whose messages wait now, by the clock on the wall in the time zone of the settings.
+
+    When clocks are set back, an hour happens twice and is quiet twice; when they are set forward, a quiet hour may not happen.
+    """
+    local = datetime.fromtimestamp(now, ZoneInfo(settings.time_zone))
+    if not is_quiet(settings.quiet, local.weekday(), local.hour * 60 + local.minute):
+        return ()
+    return ("warning", "critical") if settings.quiet_critical else ("warning",)

@@ -1,7 +1,12 @@
+from datetime import UTC, datetime
+
 import attrs
 import pytest
 import trio
 
+from gw.alerts.monitor import severities_that_wait
+from gw.config.alert_settings import AlertSettings
+from gw.policy.quiet_times import QuietTime
 from gw.store.alert_rows import AlertChange
 from gw.store.entity_rows import Change
 from gw.types.alerts import Mute
@@ -94,6 +99,34 @@ async def test_quiet_times_are_local(watch, mock_clock):
         assert watched.receivers["oncall"].accepted == []
         await watched.time.go_on(30)
         assert watched.receivers["oncall"].incidents == [("raised", "budget_warning", "project shop day")]
+
+
+@pytest.mark.parametrize(
+    ("quiet", "utc", "waits"),
+    [
+        ("22:00-07:00", "2026-03-28T21:59", True),  # 22:59 in Berlin
+        ("22:00-07:00", "2026-03-28T20:59", False),
+        ("22:00-07:00", "2026-03-28T22:59", True),  # a minute before midnight, and midnight
+        ("22:00-07:00", "2026-03-28T23:00", True),
+        ("22:00-07:00", "2026-03-29T04:59", True),  # 06:59, an hour of that night less
+        ("22:00-07:00", "2026-03-29T05:00", False),
+        ("02:15-03:15", "2026-03-29T00:59", False),  # 01:59, followed by 03:00
+        ("02:15-03:15", "2026-03-29T01:00", True),
+        ("02:15-03:15", "2026-03-29T01:15", False),
+        ("02:15-02:45", "2026-10-25T00:30", True),  # 02:30 for the first time
+        ("02:15-02:45", "2026-10-25T00:50", False),
+        ("02:15-02:45", "2026-10-25T01:30", True),  # and for the second time
+        ("sat-sun 00:00-24:00", "2026-10-25T22:59", True),  # 23:59 on Sunday
+        ("sat-sun 00:00-24:00", "2026-10-25T23:00", False),
+        ("fri 22:00-06:00", "2026-06-26T22:00", True),  # midnight of Friday to Saturday
+        ("fri 22:00-06:00", "2026-06-25T22:00", False),
+    ],
+)
+def test_quiet_times_at_midnight_and_when_clocks_change(quiet, utc, waits):
+    settings = AlertSettings(quiet=(QuietTime.parse(quiet),), time_zone="Europe/Berlin")
+    now = datetime.fromisoformat(utc).replace(tzinfo=UTC).timestamp()
+    assert severities_that_wait(settings, now) == (("warning",) if waits else ())
+    assert severities_that_wait(attrs.evolve(settings, quiet_critical=True), now) == (("warning", "critical") if waits else ())
 
 
 async def test_while_the_database_cannot_be_written_messages_are_sent_from_memory(watch, mock_clock, tmp_path):
