@@ -21,6 +21,11 @@ pytestmark = [pytest.mark.process, pytest.mark.needs_program("gcc")]
         ("idle_memory.py", "--connections 30 stream", [r"\| stream \| [-\d.]+( \(missed\))? \| ≤ 12 \|"], [0, 1]),
         ("growth.py", "--rounds 3 --requests 16 keys", [r"\| keys \| \d+ \| \d+ \| [+-][\d.]+% \| ≤ \+5% \|"], [0, 1]),
         ("frame_cost.py", "--sessions 2 --rounds 4", [r"[\d.]+"], [0]),
+        (
+            "duplex.py", "--sessions 8 --seconds 4 --workers 2",
+            [r"frames +\d+ sent, 0 not answered", r"sessions  worker 1 \d+, worker 2 \d+", r"CPU       keeper [\d.]+ %, worker 1 [\d.]+ %"],
+            [0],
+        ),
         ("bytecodes.py", "--requests 3 --top 5", [r" +\d+ bytecodes +[\d.]+ calls a request in gw"], [0]),
     ],
 )  # fmt: skip

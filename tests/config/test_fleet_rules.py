@@ -36,3 +36,17 @@ def test_a_client_that_is_not_installed_is_one_error_with_its_line(tmp_path, mod
     assert "install gw with its extra 'fleet': pip install '.[fleet]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("gw.yaml:") == 1
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.process
+def test_two_places_for_the_records_are_one_error_with_its_line(tmp_path, workers):
+    (tmp_path / "gw.yaml").write_text(BASE + "cost_tracking:\n  db_path: gw.db\n  database: postgresql://me:hunter2@127.0.0.1:1/gw\n")
+    command = [sys.executable, "-m", "gw", "serve", "--port", "0", "--workers", workers]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "gw.yaml:5:" in done.stderr
+    assert "cost_tracking has both database and db_path" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "hunter2" not in done.stderr
+    assert done.stderr.count("gw.yaml:") == 1
