@@ -1,7 +1,11 @@
-"""Azure Speech: speech over HTTP, live speech by sentence, and recordings by fast transcription."""
+"""Azure Speech: speech over HTTP, live speech by sentence, recordings by fast transcription, and live transcription over a WebSocket."""
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 
 import attrs
@@ -9,8 +13,9 @@ import attrs
 from gw.net.http1 import HttpResponse, Origin
 from gw.providers.http_call import HttpCall, check_get
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream, rejected, require_voice
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakStream, rejected, require_voice
 from gw.providers.speech_call import SpeechAudio, WholeTranscript, form_call
+from gw.providers.ws_session import open_listen_socket
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
     DETECT,
@@ -23,9 +28,10 @@ from gw.types.speech_settings import (
     SPEED,
     WORD_TIMESTAMPS,
 )
-from gw.types.stt import TranscribeRequest
+from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import azure_speech_recordings, azure_speech_speak, vendor_errors
+from gw.wire import azure_speech_listen, azure_speech_recordings, azure_speech_speak, vendor_errors
+from gw.wire.azure_speech_listen import AzureSpeechListenClient
 
 _REGIONAL = ".api.cognitive.microsoft.com"
 _OF_RESOURCE = ".cognitiveservices.azure.com"
@@ -58,7 +64,8 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
         raise rejected(account, f"the voice {request.voice!r} belongs to the model {model}", status=404)
 
     def read(response: HttpResponse) -> SpeakStream:
-        return SpeechAudio(response, account.provider_id, request.format, characters=characters)
+        fmt = azure_speech_speak.made_format(request.format)
+        return SpeechAudio(response, account.provider_id, fmt, characters=characters)
 
     characters = azure_speech_speak.billed_characters(request)
     headers = [
@@ -71,12 +78,34 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
     """`POST /speechtotext/transcriptions:transcribe`: a form with the recording and the settings."""
-    if account.model != azure_speech_recordings.MODEL:
-        raise rejected(account, f"recordings are transcribed by the model {azure_speech_recordings.MODEL} only", status=404)
+    _require_model(account)
     fields = [("definition", azure_speech_recordings.definition(request))]
     decode = partial(azure_speech_recordings.decode, provider=account.provider_id)
     path, headers = azure_speech_recordings.PATH.encode(), key_headers(account.api_key)
     return form_call(account, path, headers, fields, request.audio, _classify, decode, file_field="audio")
+
+
+def _require_model(account: Account) -> None:
+    if account.model != azure_speech_recordings.MODEL:
+        raise rejected(account, f"speech is transcribed by the model {azure_speech_recordings.MODEL} only", status=404)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@asynccontextmanager
+async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    """`WS /speech/recognition/conversation/cognitiveservices/v1`."""
+    _require_model(account)
+    id_ = secrets.token_hex(16)
+    wire = AzureSpeechListenClient(account.provider_id, request, id_, _now, (account.api_key.reveal(),))
+    path, pace = azure_speech_listen.path_of(request), azure_speech_listen.pace_of(request)
+    headers = [*key_headers(account.api_key), (b"x-connectionid", id_.encode())]
+    live = at_service(account, "stt")
+    async with open_listen_socket(live, path, headers, wire, pace, opening=wire.opening()) as session:
+        session.flush_padding_s = azure_speech_listen.flush_s(request)
+        yield session
 
 
 async def check(account: Account) -> None:
@@ -89,19 +118,20 @@ _SPEECH: Honours = {
     LANGUAGE: lambda request, account: azure_speech_speak.speaks(request.language, request.voice),
     SPEED: lambda request, account: azure_speech_speak.takes_speed(account.model),
 }  # fmt: skip
-_COMMON: Honours = {
+_RECORDINGS: Honours = {
     LANGUAGE: lambda request, account: request.language == DETECT or azure_speech_recordings.locale_of(request) is not None,
-    KEYTERMS: True, DIARIZE: True, PROFANITY_FILTER: True,
+    KEYTERMS: True, DIARIZE: True, PROFANITY_FILTER: True, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True,
+}  # fmt: skip
+_LISTEN: Honours = {
+    LANGUAGE: lambda request, account: azure_speech_recordings.locale_of(request) is not None, KEYTERMS: True, PROFANITY_FILTER: True,
 }  # fmt: skip
 
 SPEC = ProviderSpec(
     type="azure_speech", base_url="", dialect="azure_speech", key_headers=key_headers, check=check,
-    default_voice=lambda model: None, transcribe=transcribe,
+    default_voice=lambda model: None, transcribe=transcribe, listen=listen,
     speak=speak, speak_live=by_sentence(speak, azure_speech_speak.billed_characters),
-    honours={
-        "speak": _SPEECH, "speak_live": _SPEECH,
-        "transcribe": {**_COMMON, WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True, RESPONSE_FORMAT: True},
-    },
+    honours={"speak": _SPEECH, "speak_live": _SPEECH, "transcribe": _RECORDINGS, "listen": _LISTEN},
+    listen_formats=azure_speech_listen.ENCODINGS, listen_rates_hz=azure_speech_listen.RATES_HZ,
     speak_formats=azure_speech_speak.ENCODINGS, speak_rates_hz=azure_speech_speak.RATES_HZ, makes_mp3=azure_speech_speak.takes_mp3,
     transports={"speak_live": "as speech, by sentence"}, reported=frozenset({"transcribe"}),
 )

@@ -28,8 +28,9 @@ from gw.types.speech_settings import (
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
 from gw.wire import cartesia_listen, cartesia_speak, vendor_errors
-from gw.wire.cartesia_listen import CartesiaListenClient, CartesiaTurnsClient, silence
+from gw.wire.cartesia_listen import CartesiaListenClient, CartesiaTurnsClient
 from gw.wire.cartesia_speak import CartesiaSpeakClient
+from gw.wire.convert import silence
 
 _VERSION = b"2026-03-01"
 _RAW = frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw"})

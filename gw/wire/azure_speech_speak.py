@@ -75,18 +75,28 @@ def _mp3(fmt: AudioFormat) -> tuple[int, int]:
     return rate_hz, fmt.kbit_per_s if fmt.kbit_per_s in rates else usual_kbit_per_s if usual_kbit_per_s in rates else rates[-1]
 
 
+def made_format(fmt: AudioFormat) -> AudioFormat:
+    """Return the format that the vendor makes for a request: of raw samples the rate if it has it, else 48 or 24 kHz."""
+    if fmt.encoding == "mp3":
+        return fmt
+    usual_hz = 48_000 if fmt.sample_rate_hz > 24_000 else 24_000
+    rate_hz = 8_000 if fmt.encoding != "pcm_s16le" else fmt.sample_rate_hz if fmt.sample_rate_hz in _KHZ else usual_hz
+    return AudioFormat(encoding=fmt.encoding, sample_rate_hz=rate_hz)
+
+
 # ---- client
 
 
 def output_format(fmt: AudioFormat) -> str:
     """Return the value of `X-Microsoft-OutputFormat`."""
+    fmt = made_format(fmt)
     match fmt.encoding:
         case "mulaw" | "alaw":
             return f"raw-8khz-8bit-mono-{fmt.encoding}"
         case "mp3":
             rate_hz, kbit_per_s = _mp3(fmt)
             return f"audio-{_KHZ[rate_hz]}-{kbit_per_s}kbitrate-mono-mp3"
-    return f"raw-{_KHZ[fmt.sample_rate_hz or 24_000]}-16bit-mono-pcm"
+    return f"raw-{_KHZ[fmt.sample_rate_hz]}-16bit-mono-pcm"
 
 
 def body(request: SpeakRequest) -> bytes:

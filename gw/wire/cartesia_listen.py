@@ -47,6 +47,7 @@ from gw.types.stt import (
 )
 from gw.wire.bounds import seconds
 from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
+from gw.wire.convert import silence
 from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
@@ -77,7 +78,6 @@ _WITHOUT_INTERIMS_S = 10.0
 _CERTAIN_END_S = 1.2  # silence after which a turn has probably ended, where nobody has set one
 FLUSH_S = 1.0
 """Silence sent to end a turn, for which the vendor has no command; the longest silence is made shorter before."""
-_SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 
 
 class _Word(msgspec.Struct, gc=False):
@@ -174,12 +174,6 @@ def uses_turns(request: ListenRequest, model: str) -> bool:
 def _is_same(request: ListenRequest, *, turns: bool) -> bool:
     """Return whether the caller speaks the protocol of the path that is called."""
     return request.dialect == "cartesia" and (BY_TURNS in request.options) == turns
-
-
-def silence(fmt: AudioFormat, length_s: float) -> bytes:
-    """Return silence as raw samples."""
-    data = bytes(fmt.bytes_per_second // fmt.sample_rate_hz) if fmt.encoding not in _SILENCE else _SILENCE[fmt.encoding]
-    return data * int(length_s * fmt.sample_rate_hz)
 
 
 def live_path(request: ListenRequest, model: str, *, turns: bool = False) -> str:

@@ -18,6 +18,7 @@ from gw.types.audio import AudioFormat
 from gw.wire import g711, wav
 
 _SAMPLE_BYTES = {"pcm_s16le": 2, "mulaw": 1, "alaw": 1, "pcm_f32le": 4}
+_SILENCE = {"mulaw": b"\xff", "alaw": b"\xd5"}
 RATES_HZ = range(4_000, 192_001)
 _MAX_HEADER_BYTES = 64 * 1024  # limit for the chunks before a WAV's samples
 
@@ -263,3 +264,9 @@ def _bessel(x: float) -> float:
         term *= (x / (2 * k)) ** 2
         total += term
     return total
+
+
+def silence(fmt: AudioFormat, length_s: float) -> bytes:
+    """Return silence as raw samples."""
+    data = bytes(fmt.bytes_per_second // fmt.sample_rate_hz) if fmt.encoding not in _SILENCE else _SILENCE[fmt.encoding]
+    return data * int(length_s * fmt.sample_rate_hz)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -118,3 +119,64 @@ async def test_an_error_of_recordings(address):
 
     error = await trio.to_thread.run_sync(use)
     assert (error.status_code, error.error.code) == (401, "invalid_api_key")
+
+
+# ---- live sessions
+
+
+def session(address: str, key: str = "test-key", seconds: float = 6.0, **settings: Any) -> tuple[list[Any], list[Any], list[Any]]:
+    """Return the results of a session, interim and final, and why it was canceled."""
+    import threading
+
+    import azure.cognitiveservices.speech as sdk
+
+    config = sdk.SpeechConfig(subscription=key, host=address.replace("http", "ws", 1))
+    config.speech_recognition_language = "en-US"
+    config.request_word_level_timestamps()
+    config.set_profanity(sdk.ProfanityOption.Raw)
+    for name, value in settings.items():
+        config.set_property(getattr(sdk.PropertyId, name), value)
+    stream = sdk.audio.PushAudioInputStream(sdk.audio.AudioStreamFormat(16_000, 16, 1))
+    recognizer = sdk.SpeechRecognizer(speech_config=config, audio_config=sdk.audio.AudioConfig(stream=stream))
+    sdk.PhraseListGrammar.from_recognizer(recognizer).addPhrase("Paris")
+    interims: list[Any] = []
+    finals: list[Any] = []
+    canceled: list[Any] = []
+    done = threading.Event()
+
+    def on_canceled(event: Any) -> None:
+        canceled.append(event.cancellation_details)
+        done.set()
+
+    recognizer.recognizing.connect(lambda event: interims.append(event.result))
+    recognizer.recognized.connect(lambda event: finals.append(event.result))
+    recognizer.canceled.connect(on_canceled)
+    recognizer.session_stopped.connect(lambda event: done.set())
+    recognizer.start_continuous_recognition()
+    for at in range(0, len(PCM), 3_200):
+        stream.write(PCM[at : at + 3_200])
+    stream.close()
+    done.wait(seconds)
+    recognizer.stop_continuous_recognition()
+    return interims, finals, canceled
+
+
+async def test_a_session(fake, address):
+    interims, finals, _ = await trio.to_thread.run_sync(lambda: session(address, Speech_SegmentationSilenceTimeoutMs="500"))
+    assert " ".join(result.text for result in finals if result.text) == TEXT
+    assert interims
+    assert finals[0].offset / 10_000_000 == pytest.approx(0.0, abs=0.2)
+    best = json.loads(finals[0].json)["NBest"][0]
+    assert [word["Word"] for word in best["Words"]] == [TEXT]
+    assert best["Words"][0]["Duration"] > 0
+    assert fake.ledger[0].fields | {"query": ""} == {"query": "", "language": "en-US", "terms": ["Paris"]}
+
+
+async def test_errors_of_a_session(fake, address):
+    import azure.cognitiveservices.speech as sdk
+
+    _, finals, (refused,) = await trio.to_thread.run_sync(lambda: session(address, "wrong"))
+    assert (finals, refused.code) == ([], sdk.CancellationErrorCode.AuthenticationFailure)
+    fake.session_error_after = 6
+    _, _, (failed,) = await trio.to_thread.run_sync(lambda: session(address))
+    assert (failed.reason, failed.code) == (sdk.CancellationReason.Error, sdk.CancellationErrorCode.ServiceError)

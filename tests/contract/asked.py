@@ -63,7 +63,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
-    "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", tts="neural"),
+    "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),

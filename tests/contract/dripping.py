@@ -68,6 +68,7 @@ LISTENERS = (
     Behind("elevenlabs", FakeElevenLabs, "scribe_v2_realtime"),
     Behind("soniox", FakeSoniox, "stt-rt-v5"),
     Behind("speechmatics", FakeSpeechmatics, "enhanced"),
+    Behind("azure_speech", FakeAzureSpeech, "standard"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

@@ -11,6 +11,7 @@ from gw.types.audio import PCM_16K
 from gw.types.stt import ListenPace, ListenRequest
 from gw.wire import (
     assemblyai_stream,
+    azure_speech_listen,
     cartesia_listen,
     deepgram_flux_listen,
     deepgram_listen,
@@ -117,6 +118,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Speechmatics: an end after a silence, or by command
         (speechmatics_listen.pace_of(request()), due(0.0, 0.8, **flushed(0.8))),
         (speechmatics_listen.pace_of(request(endpointing_ms=5_000, interim_results=False)), due(0.0, 2.0, 10.0, **flushed(2.0))),
+        # Azure Speech: silence ends a phrase
+        (azure_speech_listen.pace_of(request()), due(0.0, 0.65, **flushed(1.2))),
+        (azure_speech_listen.pace_of(request(endpointing_ms=50, interim_results=False)), due(0.0, 0.1, 20.0, **flushed(0.1))),
         # OpenAI: the end of speech is reported, then its words
         (RealtimeListenClient("p", request(), "gpt-4o-transcribe").pace, due(0.5, 0.5, 10.0)),
         (RealtimeListenClient("p", request(endpointing_ms=900), "gpt-4o-transcribe").pace, due(0.9, 0.9, 10.0)),

@@ -8,10 +8,11 @@ import pytest
 from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.net.http1 import Origin
 from gw.providers import azure_speech
+from gw.providers.sim import fsk
 from gw.providers.speech_call import WavRecording
-from gw.types.audio import PCM_24K, AudioFormat
+from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.secret import Secret
-from gw.types.stt import TranscribeRequest
+from gw.types.stt import Final, ListenEnd, ListenRequest, TranscribeRequest
 from gw.types.tts import SpeakEnd, SpeakLiveRequest, SpeakRequest
 from tests.fakes.hosting import hosted
 from tests.fakes.recording import spoken
@@ -25,8 +26,8 @@ VOICE = "en-US-AvaMultilingualNeural"
 @pytest.fixture
 def vendor(net):
     fake = FakeAzureSpeech(api_key="k", speech_pcm=SOUND)
-    hosts = ("eastus.api.cognitive.microsoft.com", "eastus.tts.speech.microsoft.com", "mine.cognitiveservices.azure.com")
-    for host in hosts:
+    services = ("eastus.tts.speech.microsoft.com", "eastus.stt.speech.microsoft.com")
+    for host in ("eastus.api.cognitive.microsoft.com", *services, "mine.cognitiveservices.azure.com"):
         net.hosts[host, 443] = hosted(fake)
     return fake
 
@@ -74,6 +75,18 @@ async def test_the_characters_that_are_billed(account, vendor, autojump_clock):
     assert end.usage.characters == len("漢字 is the first sentence. And this here is the second one.") + 2
 
 
+async def test_live_speech_at_a_rate_that_the_vendor_does_not_have(account, vendor, autojump_clock):
+    fmt = AudioFormat(encoding="pcm_s16le", sample_rate_hz=32_000)
+    async with azure_speech.SPEC.speak_live(SpeakLiveRequest(model="m", voice=VOICE, format=fmt), account) as session:
+        await session.send_text("One sentence.")
+        await session.finish()
+        sound = 0
+        while not isinstance((event := (await session.receive())[-1]), SpeakEnd):
+            sound += len(event.data)
+    assert vendor.ledger[0].headers["x-microsoft-outputformat"] == "raw-48khz-16bit-mono-pcm"
+    assert sound == pytest.approx(len(SOUND) * 2 / 3, rel=0.05)
+
+
 async def test_mulaw(account, vendor, autojump_clock):
     fmt = AudioFormat(encoding="mulaw", sample_rate_hz=8_000)
     received, sound = await spoken(azure_speech.speak(request(format=fmt), account))
@@ -98,6 +111,28 @@ async def test_a_page_of_a_proxy_is_no_speech(account, vendor, net, autojump_clo
     net.hosts["eastus.tts.speech.microsoft.com", 443] = hosted(page)
     with pytest.raises(UpstreamProtocolError):
         await spoken(azure_speech.speak(request(), account))
+
+
+async def test_a_session(account, vendor, autojump_clock):
+    said = "one two three"
+    pcm = b"".join(fsk.encode(said, 16_000)) + bytes(32_000)
+    asked = ListenRequest(model="m", format=PCM_16K, language="en-GB", keyterms=("Contoso",))
+    async with azure_speech.listen(asked, attrs.evolve(account, model="standard")) as session:
+        for at in range(0, len(pcm), 3_200):
+            await session.send_audio(pcm[at : at + 3_200])
+        await session.flush()
+        await session.finish()
+        events = []
+        while not events or not isinstance(events[-1], ListenEnd):
+            events += await session.receive()
+    assert [event.text for event in events if isinstance(event, Final)] == [said]
+    assert session.padding_s == pytest.approx(1.0)
+    (entry,) = vendor.ledger
+    assert (entry.path, entry.headers["host"]) == (
+        "/speech/recognition/conversation/cognitiveservices/v1", "eastus.stt.speech.microsoft.com",
+    )  # fmt: skip
+    assert entry.headers["ocp-apim-subscription-key"] == "k"
+    assert {"language": "en-GB", "terms": ["Contoso"]}.items() <= entry.fields.items()
 
 
 async def test_a_recording(account, vendor, autojump_clock):

@@ -13,6 +13,7 @@ from gw.types.stt import Final, Interim, ListenRequest, UtteranceEnd
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
@@ -21,11 +22,11 @@ from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 FAKES = {
     "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
-    "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics,
+    "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics, "azure_speech": FakeAzureSpeech,
 }  # fmt: skip
 MODELS = {
     "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
-    "soniox": "stt-rt-v5", "speechmatics": "enhanced",
+    "soniox": "stt-rt-v5", "speechmatics": "enhanced", "azure_speech": "standard",
 }  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
@@ -35,6 +36,7 @@ PAUSE_S = 1.0
 PAUSES = {
     "deepgram": {"final_after_s": 3.0}, "assemblyai": {"turn_silence_s": 1.28}, "cartesia": {"endpoint_s": 5.0},
     "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0}, "speechmatics": {"endpoint_s": 0.8},
+    "azure_speech": {"endpoint_s": 0.65},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2

@@ -86,6 +86,16 @@ def test_mp3(rate_hz, kbit_per_s, name, takes):
 
 
 @pytest.mark.parametrize(
+    ("encoding", "rate_hz", "made_hz"),
+    [("pcm_s16le", 32_000, 48_000), ("pcm_s16le", 11_025, 24_000), ("pcm_s16le", 44_100, 44_100), ("mulaw", 16_000, 8_000)],
+)
+def test_rates_that_the_vendor_does_not_have(encoding, rate_hz, made_hz):
+    fmt = AudioFormat(encoding=encoding, sample_rate_hz=rate_hz)
+    assert speech.made_format(fmt) == AudioFormat(encoding=encoding, sample_rate_hz=made_hz)
+    assert speech.parse(speech.output_format(fmt), speech.body(REQUEST)).format == speech.made_format(fmt)
+
+
+@pytest.mark.parametrize(
     ("format_name", "body"),
     [
         ("raw-24khz-16bit-mono-pcm", b"no xml"), ("raw-24khz-16bit-mono-pcm", b"<speak/>"),

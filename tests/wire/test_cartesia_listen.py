@@ -197,19 +197,6 @@ def test_more_keyterms_than_there_may_be(terms):
     assert not cartesia_listen.takes_keyterms(["a"], "ink-whisper")
 
 
-@pytest.mark.parametrize(
-    ("fmt", "sample"),
-    [
-        (PCM_16K, b"\0\0"),
-        (MULAW_8K, b"\xff"),
-        (AudioFormat(encoding="alaw", sample_rate_hz=8_000), b"\xd5"),
-        (AudioFormat(encoding="pcm_f32le", sample_rate_hz=48_000), bytes(4)),
-    ],
-)
-def test_silence(fmt, sample):
-    assert cartesia_listen.silence(fmt, 0.5) == sample * (fmt.sample_rate_hz // 2)
-
-
 # ---- the server's side
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gw.types.audio import MULAW_8K, PCM_16K, PCM_24K, AudioFormat
 from gw.wire import g711, wav
-from gw.wire.convert import CannotConvert, converter
+from gw.wire.convert import CannotConvert, converter, silence
 
 FLOAT_16K = AudioFormat(encoding="pcm_f32le", sample_rate_hz=16_000)
 STEREO_16K = AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000, channels=2)
@@ -165,3 +165,16 @@ def test_how_it_is_cut_makes_no_difference(sizes):
         out += convert.feed(data[at : at + size])
         at += size
     assert out + convert.feed(data[at:]) + convert.end() == complete
+
+
+@pytest.mark.parametrize(
+    ("fmt", "sample"),
+    [
+        (PCM_16K, b"\0\0"),
+        (MULAW_8K, b"\xff"),
+        (AudioFormat(encoding="alaw", sample_rate_hz=8_000), b"\xd5"),
+        (AudioFormat(encoding="pcm_f32le", sample_rate_hz=48_000), bytes(4)),
+    ],
+)
+def test_silence(fmt, sample):
+    assert silence(fmt, 0.5) == sample * (fmt.sample_rate_hz // 2)

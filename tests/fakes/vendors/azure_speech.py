@@ -12,10 +12,14 @@ import attrs
 import trio
 from msgspec.structs import asdict
 
-from gw.wire import azure_speech_recordings, azure_speech_speak, wav
+from gw.errors import ClientProtocolError
+from gw.types.stt import Final, ListenEnd
+from gw.wire import azure_speech_listen, azure_speech_recordings, azure_speech_speak, wav
+from gw.wire.azure_speech_listen_server import AzureSpeechListenServer
+from gw.wire.live_messages import Audio, Control, DirectReply
 from gw.wire.transcripts import segments_of
 from tests.fakes.vendors.heard import by_speaker, heard, refused
-from tests.fakes.vendors.live import LiveVendor, form_of
+from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 _VOICES = b'[{"ShortName":"en-US-AvaMultilingualNeural","Locale":"en-US","SampleRateHertz":"24000","VoiceType":"Neural","Status":"GA"}]'
@@ -25,6 +29,10 @@ _VOICES = b'[{"ShortName":"en-US-AvaMultilingualNeural","Locale":"en-US","Sample
 class FakeAzureSpeech(LiveVendor):
     locale: str = "en-US"
     """The language that it detects."""
+    endpoint_s: float = 0.0
+    """Silence for which the end of a phrase waits whose last words have come; 0: it does not wait."""
+    answered: AzureSpeechListenServer | None = None
+    """Server of the socket opened last, for the error of a session."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         """As at the host of a service, and as at a resource with a name of its own."""
@@ -36,6 +44,13 @@ class FakeAzureSpeech(LiveVendor):
                 ("POST", azure_speech_recordings.PATH, self._transcribe),
             )
         }  # fmt: skip
+
+    def sockets(self) -> Mapping[str, Session]:
+        return {prefix + azure_speech_listen.PATH: self._listen for prefix in ("", "/stt")}
+
+    def socket_error_frame(self) -> str:
+        assert self.answered is not None
+        return self.answered.error("Error")
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("ocp-apim-subscription-key", "")
@@ -75,3 +90,29 @@ class FakeAzureSpeech(LiveVendor):
         locale = settings.locales[0] if settings.locales else self.locale
         encoded = azure_speech_recordings.encode(result, segments, locale)
         await answer.send_complete(b'{"phrases":' if self.malformed else encoded, "application/json")
+
+    async def _listen(self, peer: Peer) -> None:
+        """Hear turns of one socket, which the client ends with audio that is empty."""
+        server = self.answered = AzureSpeechListenServer(peer.query)
+        listener: OpenTurn | TurnListener | None = None
+        while (frame := await peer.receive()) is not None:
+            try:
+                messages = server.receive(frame)
+            except ClientProtocolError as error:
+                peer.entry.outcome = "cut"
+                await peer.close(1007, error.what)
+                return
+            if listener is None and server.request is not None:
+                peer.entry.fields |= {"language": server.request.language, "terms": list(server.request.keyterms)}
+                made = self.make_listener(server.request.format)
+                listener = TurnListener(made, self.endpoint_s) if self.endpoint_s else OpenTurn(made)
+            for message in messages:
+                if isinstance(message, DirectReply):
+                    await peer.send(message.frame)
+                elif isinstance(message, Audio) and listener is not None:
+                    peer.entry.audio += message.data
+                    await peer.send(*server.encode(peer.heard(listener.feed(message.data))))
+                elif message is Control.FINISH and listener is not None:
+                    peer.entry.outcome = "ended"
+                    finals = [event for event in listener.end() if isinstance(event, Final)]
+                    await peer.send(*server.encode([*peer.heard(finals), ListenEnd()]))
