@@ -18,6 +18,7 @@ from tests.contract.endpoints import BOUNDARY, recording
 from tests.contract.talkers import Received, Talker, as_json, converse
 from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.aws_polly import FakeAwsPolly
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -63,6 +64,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
+    "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),

@@ -13,6 +13,7 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.aws_polly import FakeAwsPolly
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -58,6 +59,7 @@ SPEAKERS = (
     Behind("piper", lambda: FakePiper(piece_s=0.1), "piper"),
     Behind("rime", FakeRime, "coda"),
     Behind("inworld", FakeInworld, "inworld-tts-1.5-max"),
+    Behind("aws_polly", FakeAwsPolly, "neural"),
     Behind("azure_speech", FakeAzureSpeech, "neural"),
 )
 LISTENERS = (

@@ -28,6 +28,7 @@ from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.aws_polly import FakeAwsPolly
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -123,6 +124,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "speechmatics": _REFUSED_ELSEWHERE,
     "rime": _CASES,
     "inworld": _CASES,
+    "aws_polly": _CASES,
     "azure_speech": _CASES,
     "piper": _CASES,
     "sim": _CASES,
@@ -420,6 +422,7 @@ VENDORS: Mapping[str, Entrant] = {
         models={"tts": "inworld-tts-1.5-max", "stt": "", "llm": ""},
         marks_end=False,
     ),
+    "aws_polly": Entrant(vendor=partial(SentenceVendor, FakeAwsPolly), models={"tts": "neural", "stt": "", "llm": ""}),
     "azure_speech": Entrant(
         vendor=partial(SentenceVendor, FakeAzureSpeech),
         models={"stt": "standard", "tts": "neural", "llm": ""},
