@@ -1,14 +1,15 @@
 """Fill a database with made-up requests, to see how reports do with many.
 
     python bench/seed_records.py --rows 1000000 --db FILE [--days 30] [--end UNIX] [--seed 1]
-    python bench/seed_records.py --rows 10000000 --database postgresql://… [--days 30] [--end UNIX] [--seed 1]
+    python bench/seed_records.py --rows 10000000 --database postgresql://… [--days 30] [--end UNIX] [--hour 10] [--seed 1]
 
 Some 24 models, 20 projects and 30 days, written by the store's own code, so that rollups are what a gateway would have
 made of the same requests. The day has its busy hours, models their speeds and failure rates, and two thirds of the requests
 belong to conversations of several turns. The same arguments give the same records.
 
-In PostgreSQL, an empty database, only the last day is written so; the server makes the others from it, with other ids, which takes
-minutes instead of an hour.
+In PostgreSQL, an empty database, only the last two days are written so; the server makes the others from the last complete one, with
+other ids, which takes minutes instead of an hour. `--hour`: the hour of the day at the end, where the callers are; by default it is
+that of UTC. From 10 to 15 o'clock are the most requests.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import attrs
 
@@ -75,19 +77,20 @@ def models() -> dict[str, list[Model]]:
 
 
 class Traffic:
-    def __init__(self, rows: int, days: int, end: float, seed: int) -> None:
+    def __init__(self, rows: int, days: int, end: float, seed: int, shift: int = 0) -> None:
+        """`shift`: hours by which the callers' clocks are ahead of UTC."""
         self.dice = Random(seed)
         self.models = models()
         self.projects = [f"project-{n:02}" for n in range(20)]
         self.weights = [1 / (n + 2) for n in range(20)]
-        self.rows, self.days, self.end = rows, days, end
+        self.rows, self.days, self.end, self.shift = rows, days, end, shift
         self.made = 0
 
     def records(self) -> Iterator[RequestRecord]:
         """About in the order of their time, hour by hour, up to `end`."""
         first = int(self.end // 3600) - self.days * 24 + 1
         hours = range(first, first + self.days * 24)
-        shares = [_HOURS[hour % 24] * (0.6 if (hour // 24 + 3) % 7 > 4 else 1.0) for hour in hours]
+        shares = [_HOURS[(hour + self.shift) % 24] * (0.6 if (hour // 24 + 3) % 7 > 4 else 1.0) for hour in hours]
         shares[-1] *= (self.end % 3600) / 3600
         whole, done = sum(shares), 0.0
         for hour, share in zip(hours, shares, strict=True):
@@ -208,46 +211,58 @@ def seed(path: Path, rows: int, *, days: int = 30, end: float, number: int = 1, 
 
 
 COPIED = {
-    "rollup_hour": 24, "rollup_day": 1, "rollup_attempt": 24, "first_audio_hour": 24, "first_audio_day": 1,
+    "rollup_hour": 24, "rollup_day": 1, "rollup_attempt": 24, "rollup_attempt_day": 1, "first_audio_hour": 24, "first_audio_day": 1,
+    "first_audio_minute": 24 * 60, "sums_minute": 24 * 60,
 }  # fmt: skip
 """Table of sums → its buckets in a day."""
 
 
-def seed_postgres(url: str, rows: int, *, days: int = 30, end: float, number: int = 1) -> int:
-    """Return how many records there are now. `end` is moved to the end of its UTC day."""
+def seed_postgres(url: str, rows: int, *, days: int = 30, end: float, number: int = 1, shift: int = 0) -> int:
+    """Return how many records there are now."""
     from gw.store.postgres.partitions import make
     from gw.store.postgres.pg_connection import connect
     from gw.store.postgres.pg_database import PostgresRecords
-    from gw.store.requests import COLUMNS
     from gw.types.secret import Secret
 
-    last = int(end // DAY_S)
+    today, per_day = int(end // DAY_S), rows // days
+    complete = Traffic(per_day, 1, today * DAY_S - 1, number, shift).records()
+    present = (one for one in Traffic(per_day, 1, end, number + 1, shift).records() if one.timestamp >= today * DAY_S)
     database = PostgresRecords(Secret(url), "seed")
-    source, written = Traffic(rows // days, 1, (last + 1) * DAY_S - 1, number).records(), 0
-    while batch := list(islice(source, 2_000)):
-        written += database.write(batch)[0]
+    for source in (complete, present):
+        while batch := list(islice(source, 2_000)):
+            database.write(batch)
     database.close()
     db = connect(Secret(url), answer_s=3_600).raw
-    changed = {"id": "id || %(suffix)s", "timestamp": "timestamp - %(shift)s"}
-    changed |= {name: f"{name} || %(suffix)s" for name in ("session_id", "turn_id")}
-    names, values = ", ".join(COLUMNS), ", ".join(changed.get(name, name) for name in COLUMNS)
-    for back in range(1, days):
-        day, table = last - back, f"requests_day_{last - back}"
-        bound = {"suffix": f"-{back}", "shift": float(back * DAY_S)}
-        db.execute(f"create table {table} (like requests including defaults)".encode())
-        db.execute(f"insert into {table} ({names}) select {values} from requests_day_{last} order by timestamp".encode(), bound)
-        db.execute(f"alter table requests attach partition {table} for values from ({day * DAY_S}) to ({(day + 1) * DAY_S})".encode())
-        for sums, per_day in COPIED.items():
-            named = "select column_name from information_schema.columns where table_schema = 'gw' and table_name = %s"
-            columns = ", ".join(name for (name,) in db.execute(named, (sums,)) if name != "bucket")
-            chosen = f"select bucket - {back * per_day}, {columns} from {sums} where bucket >= {last * per_day}"
-            db.execute(f"insert into {sums} (bucket, {columns}) {chosen}".encode())
-        print(f"\r{back + 1} of {days} days ", end="", file=sys.stderr, flush=True)
+    for back in range(1, days - 1):
+        copy_day(db, today - 1, back)
+        print(f"\r{back + 2} of {days} days ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    make(connect(Secret(url)), [last + 1])
+    make(connect(Secret(url)), [today + 1])
     db.execute("analyze")
     [(count,)] = db.execute("select count(*) from requests").fetchall()
     return int(count)
+
+
+def copy_day(db: Any, source: int, back: int) -> None:
+    """Make a day from another one, so many days before it."""
+    from gw.store.requests import COLUMNS
+
+    changed = {"id": "id || %(suffix)s", "timestamp": "timestamp - %(shift)s"}
+    changed |= {name: f"{name} || %(suffix)s" for name in ("session_id", "turn_id")}
+    names, values = ", ".join(COLUMNS), ", ".join(changed.get(name, name) for name in COLUMNS)
+    day, table = source - back, f"requests_day_{source - back}"
+    bound = {"suffix": f"-{back}", "shift": float(back * DAY_S)}
+    db.execute(f"create table {table} (like requests including defaults)".encode())
+    db.execute(f"insert into {table} ({names}) select {values} from requests_day_{source} order by timestamp".encode(), bound)
+    db.execute(f"alter table requests attach partition {table} for values from ({day * DAY_S}) to ({(day + 1) * DAY_S})".encode())
+    for sums, per_day in COPIED.items():
+        named = "select column_name from information_schema.columns where table_schema = 'gw' and table_name = %s"
+        columns = ", ".join(name for (name,) in db.execute(named, (sums,)) if name != "bucket")
+        of_source = f"bucket between {source * per_day} and {(source + 1) * per_day - 1}"
+        chosen = f"select bucket - {back * per_day}, {columns} from {sums} where {of_source}"
+        db.execute(f"insert into {sums} (bucket, {columns}) {chosen}".encode())
+    began = f"began between {source * DAY_S} and {(source + 1) * DAY_S}"
+    db.execute(f"insert into turn_waits select began - {back * DAY_S}, project, stack, wait_ms from turn_waits where {began}".encode())
 
 
 def main() -> None:
@@ -258,10 +273,12 @@ def main() -> None:
     where.add_argument("--database", help="address of an empty PostgreSQL database")
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--end", type=float, default=time.time(), help="Unix seconds; the last record is about then")
+    parser.add_argument("--hour", type=int, help="hour of the day at the end, where the callers are; PostgreSQL only")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.database:
-        written = seed_postgres(options.database, options.rows, days=options.days, end=options.end, number=options.seed)
+        shift = 0 if options.hour is None else options.hour - int(options.end // 3_600) % 24
+        written = seed_postgres(options.database, options.rows, days=options.days, end=options.end, number=options.seed, shift=shift)
         print(f"{written} records in PostgreSQL", file=sys.stderr)
         return
     written = seed(options.db, options.rows, days=options.days, end=options.end, number=options.seed, progress=True)

@@ -13,7 +13,8 @@ from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, usd
 from gw.store import first_audio, windows
 from gw.store.latency import LatencyRow, QueryContext
 from gw.store.store import Reader
-from gw.store.windows import TimeWindow, Trend, WindowFigures
+from gw.store.window_pieces import TimeWindow
+from gw.store.windows import Trend, WindowFigures
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import MODALITIES, Modality
 
@@ -85,9 +86,9 @@ def _read(context: QueryContext, window: TimeWindow, before: TimeWindow, step_s:
         windows.figures(context, window, project),
         windows.figures(context, before, project),
         windows.trend(context, window, step_s, project),
-        first_audio.by_name(context.db, window, "none", project),
-        first_audio.by_name(context.db, before, "none", project),
-        first_audio.by_step(context.db, window, step_s, project),
+        first_audio.by_name(context, window, "none", project),
+        first_audio.by_name(context, before, "none", project),
+        first_audio.by_step(context, window, step_s, project),
     )
 
 

@@ -10,7 +10,7 @@ from gw.admin.request_models import one_of, project_filter
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
 from gw.store.queries import TROUBLES, NoSuchRecord, TurnFilter
-from gw.store.windows import TimeWindow
+from gw.store.window_pieces import TimeWindow
 
 T = TypeVar("T")
 

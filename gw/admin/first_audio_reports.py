@@ -15,7 +15,7 @@ from gw.registry.catalog import Catalog
 from gw.store import first_audio
 from gw.store.latency import QueryContext
 from gw.store.store import Reader
-from gw.store.windows import TimeWindow
+from gw.store.window_pieces import TimeWindow
 from gw.telemetry.clock import DAY_S
 from gw.telemetry.histogram import Histogram
 
@@ -82,7 +82,7 @@ async def of_today(store: Reader, now: float) -> Mapping[str, Histogram]:
 
 
 def _today(context: QueryContext, window: TimeWindow) -> dict[str, Histogram]:
-    return first_audio.by_name(context.db, window, "project", None)
+    return first_audio.by_name(context, window, "project", None)
 
 
 _Names = Mapping[str, Histogram]
@@ -90,10 +90,10 @@ _Found = tuple[_Names, _Names, _Names, Mapping[int, Histogram]]
 
 
 def _read(context: QueryContext, window: TimeWindow, before: TimeWindow | None, step_s: int, project: str | None) -> _Found:
-    earlier = {} if before is None else first_audio.by_name(context.db, before, "none", project)
-    by_stack = first_audio.by_name(context.db, window, "stack", project)
-    by_project = first_audio.by_name(context.db, window, "project", project)
-    return by_stack, by_project, earlier, first_audio.by_step(context.db, window, step_s, project)
+    earlier = {} if before is None else first_audio.by_name(context, before, "none", project)
+    by_stack = first_audio.by_name(context, window, "stack", project)
+    by_project = first_audio.by_name(context, window, "project", project)
+    return by_stack, by_project, earlier, first_audio.by_step(context, window, step_s, project)
 
 
 def _report(found: _Found, period: Period, only: str | None, step_s: int) -> FirstAudioReport:

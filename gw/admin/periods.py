@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from gw.admin.request_models import PERIODS, first_day, one_of, whole_number
 from gw.errors import RequestError
-from gw.store.windows import TimeWindow
+from gw.store.window_pieces import TimeWindow
 from gw.telemetry.clock import DAY_S
 
 PeriodName = Literal["today", "week", "month", "all", "15m", "1h", "24h", "7d", "30d", "custom"]

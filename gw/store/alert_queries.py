@@ -10,7 +10,7 @@ from gw.store import alert_rows, first_audio, requests, windows
 from gw.store.attempt_rollups import SKIPS
 from gw.store.latency import QueryContext
 from gw.store.sql_connection import SqlConnection
-from gw.store.windows import TimeWindow
+from gw.store.window_pieces import TimeWindow
 from gw.types.alerts import AlertRule
 
 _DAY_S = 86_400
@@ -52,7 +52,7 @@ def record_facts(context: QueryContext, now: float, window_s: float) -> RecordFa
     """Return the figures of the `window_s` seconds before `now`, the models without a price of its UTC day, and the muted rules."""
     window = TimeWindow(now - window_s, now)
     sums = windows.totals(context, window, None)
-    waits = first_audio.by_name(context.db, window, "none", None).get("")
+    waits = first_audio.by_name(context, window, "none", None).get("")
     today = windows.costs(context, TimeWindow(now // _DAY_S * _DAY_S), None)
     return RecordFacts(
         requests=sums.requests - sums.refused - sums.cancelled, errors=sums.errors, fallbacks=sums.fallbacks,

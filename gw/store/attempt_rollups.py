@@ -1,4 +1,4 @@
-"""SQL of the attempts' rollup: per UTC hour, how the calls of each model ended and which candidate came next.
+"""SQL of the attempts' rollups: per UTC hour and day, how the calls of each model ended and which candidate came next.
 
 Attempts are JSON inside the records, too much to read for a report on providers over days. The rollup changes in the
 transaction that inserts the records, like the others.
@@ -6,33 +6,48 @@ transaction that inserts the records, like the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from gw.store.requests import bounded_float
+from gw.store.rollups import Grain
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
 from gw.types.usage import AttemptRecord, RequestRecord
 
+Key = tuple[int, str, str, str, str]
+"""Bucket, provider, model, following model and outcome of a row."""
 _OWN_LIMIT = "own_limit"
 SKIPS = (
     "breaker_open", "busy", "disabled", "missing_ability", "not_configured", _OWN_LIMIT, "retry_after", "skipped", "unpriced",
 )  # fmt: skip
 """Outcomes of candidates that were passed over without a call. A rate limit of gw's own says nothing about the provider."""
 
-_ADD = """
-insert into rollup_attempt
+TABLES: Mapping[Grain, str] = {"hour": "rollup_attempt", "day": "rollup_attempt_day"}
+_HOURS: Mapping[Grain, int] = {"hour": 1, "day": 24}
+
+_ADD = {
+    grain: f"""
+insert into {table}
 (bucket, provider, model_id, next_model_id, outcome, attempts, last_at, last_error) values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (bucket, provider, model_id, next_model_id, outcome) do update set
 attempts = attempts + excluded.attempts,
 last_error = case when excluded.last_at >= last_at then excluded.last_error else last_error end,
 last_at = max(last_at, excluded.last_at)"""
+    for grain, table in TABLES.items()
+}
 
-_SUBTRACT = """
-update rollup_attempt set attempts = attempts - ?
+_SUBTRACT = {
+    grain: f"""
+update {table} set attempts = attempts - ?
 where bucket = ? and provider = ? and model_id = ? and next_model_id = ? and outcome = ?"""
+    for grain, table in TABLES.items()
+}
 
 _SKIPS = str(SKIPS)
 _OUTCOMES = {
@@ -40,20 +55,27 @@ _OUTCOMES = {
     "failed": f"not in ('ok', 'rate_limited', 'cancelled', {_SKIPS[1:]}",
 }  # fmt: skip
 """Field of `Health` → SQL condition on the outcome."""
-_HEALTH = f"""
-select provider, bucket / :hours * :hours,
+_HEALTH = {
+    grain: f"""
+select provider, bucket * {_HOURS[grain]} / :hours * :hours,
        {", ".join(f"coalesce(sum(attempts) filter (where outcome {which}), 0)" for which in _OUTCOMES.values())}
-from rollup_attempt where bucket between :since and :until group by 1, 2 order by 1, 2"""
-
-_LAST_ERROR = """
+from {table} where bucket between :since and :until group by 1, 2"""
+    for grain, table in TABLES.items()
+}
+_LAST_ERROR = {
+    grain: f"""
 select provider, last_error, last_at from (
-    select provider, last_error, last_at, row_number() over (partition by provider order by last_at desc) as place from rollup_attempt
+    select provider, last_error, last_at, row_number() over (partition by provider order by last_at desc) as place from {table}
     where bucket between :since and :until and last_error is not null) r
 where place = 1"""
-
-_MOVES = """
-select model_id, next_model_id, outcome, sum(attempts) from rollup_attempt
-where bucket between :since and :until and next_model_id not in ('', model_id) group by 1, 2, 3 order by 4 desc, 1, 2, 3"""
+    for grain, table in TABLES.items()
+}
+_MOVES = {
+    grain: f"""
+select model_id, next_model_id, outcome, sum(attempts) from {table}
+where bucket between :since and :until and next_model_id not in ('', model_id) group by 1, 2, 3"""
+    for grain, table in TABLES.items()
+}
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,32 +108,47 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Add the attempts of newly inserted records. Within the caller's transaction."""
-    db.executemany(_ADD, [(*key, *sums) for key, sums in counted(records).items()])
+    for grain, rows in by_grain(counted(records)).items():
+        db.executemany(_ADD[grain], [(*key, *sums) for key, sums in rows.items()])
 
 
 def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Take the attempts of deleted records out of the counts. Within the caller's transaction."""
-    db.executemany(_SUBTRACT, [(sums[0], *key) for key, sums in counted(records).items()])
-    db.execute("delete from rollup_attempt where attempts = 0")
+    for grain, rows in by_grain(counted(records)).items():
+        db.executemany(_SUBTRACT[grain], [(sums[0], *key) for key, sums in rows.items()])
+        db.execute(f"delete from {TABLES[grain]} where attempts = 0")
 
 
-def counted(records: Iterable[RequestRecord]) -> dict[tuple[int, str, str, str, str], list[object]]:
+def counted(records: Iterable[RequestRecord]) -> dict[Key, list[Any]]:
     """Return count, latest time and its error for each hour, provider, model, following model and outcome."""
-    rows: dict[tuple[int, str, str, str, str], list[object]] = {}
+    rows: dict[Key, list[Any]] = {}
     for record in records:
         at = bounded_float(record.timestamp)
         attempts = record.attempts
         for number, attempt in enumerate(attempts, start=1):
             following = attempts[number].model_id if number < len(attempts) else ""
             key = (utc_hour(at), attempt.provider_id, attempt.model_id, following, _outcome(attempt))
-            sums = rows.get(key)
-            if sums is None:
-                rows[key] = [1, at, attempt.error_code]
-            else:
-                sums[0] += 1  # type: ignore[operator]  # a count
-                if at >= sums[1]:  # type: ignore[operator]  # a time
-                    sums[1:] = [at, attempt.error_code]
+            _count(rows, key, 1, at, attempt.error_code)
     return rows
+
+
+def _count(rows: dict[Key, list[Any]], key: Key, attempts: int, at: float, error: str | None) -> None:
+    sums = rows.get(key)
+    if sums is None:
+        rows[key] = [attempts, at, error]
+        return
+    sums[0] += attempts
+    if at >= sums[1]:
+        sums[1:] = [at, error]
+
+
+def by_grain(hours: dict[Key, list[Any]]) -> Mapping[Grain, dict[Key, list[Any]]]:
+    """Return rows of hours, and those of the days that they add up to."""
+    days: dict[Key, list[Any]] = {}
+    for (hour, *others), (attempts, at, error) in hours.items():
+        provider, model_id, next_model_id, outcome = others
+        _count(days, (hour // 24, provider, model_id, next_model_id, outcome), attempts, at, error)
+    return {"hour": hours, "day": days}
 
 
 def _outcome(attempt: AttemptRecord) -> str:
@@ -120,20 +157,45 @@ def _outcome(attempt: AttemptRecord) -> str:
 
 
 def health(db: SqlConnection, since_hour: int, hours: int, until_hour: int | None = None) -> list[Health]:
-    """Return outcomes by provider and period of `hours` hours, from `since_hour` to `until_hour`, both included."""
-    rows = db.execute(_HEALTH, {"hours": hours, **_hours(since_hour, until_hour)})
-    return [struct_of(Health, row) for row in rows]
+    """Return outcomes by provider and period of `hours` hours, from `since_hour` to `until_hour`, both included.
+
+    `hours` divides a day, or is one.
+    """
+    sums: defaultdict[tuple[str, int], list[int]] = defaultdict(lambda: [0] * len(_OUTCOMES))
+    for grain, span in _spans(since_hour, until_hour, days=hours == 24):
+        for provider, hour, *counts in db.execute(_HEALTH[grain], {"hours": hours, **span}):
+            sums[provider, hour] = [*map(operator.add, sums[provider, hour], counts)]
+    return [struct_of(Health, (*key, *counts)) for key, counts in sorted(sums.items())]
 
 
 def last_errors(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> Mapping[str, LastError]:
     """Return the last error of each provider."""
-    return {name: LastError(code=code, at=at) for name, code, at in db.execute(_LAST_ERROR, _hours(since_hour, until_hour))}
+    found: dict[str, LastError] = {}
+    for grain, span in _spans(since_hour, until_hour):
+        for name, code, at in db.execute(_LAST_ERROR[grain], span):
+            if name not in found or at >= found[name].at:
+                found[name] = LastError(code=code, at=at)
+    return found
 
 
 def moves(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> list[Move]:
     """Return the moves, the most frequent first."""
-    return [struct_of(Move, row) for row in db.execute(_MOVES, _hours(since_hour, until_hour))]
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for grain, span in _spans(since_hour, until_hour):
+        for *key, count in db.execute(_MOVES[grain], span):
+            counts[tuple(key)] += count
+    return [struct_of(Move, (*key, count)) for key, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))]
 
 
-def _hours(since: int, until: int | None) -> dict[str, int]:
-    return {"since": since, "until": 2**62 if until is None else until}
+def _spans(since: int, until: int | None, *, days: bool = True) -> Iterator[tuple[Grain, dict[str, int]]]:
+    """Divide hours, both ends included, into complete days and the hours around them; without `days` into hours only."""
+    end = 2**62 if until is None else until + 1
+    first, last = -(-since // 24), end // 24
+    if not days or first >= last:
+        yield "hour", {"since": since, "until": end - 1}
+        return
+    yield "day", {"since": first, "until": last - 1}
+    if since < first * 24:
+        yield "hour", {"since": since, "until": first * 24 - 1}
+    if last * 24 < end and until is not None:
+        yield "hour", {"since": last * 24, "until": until}

@@ -7,7 +7,7 @@ from functools import partial
 
 import apsw
 
-from gw.store import attempt_rollups, first_audio, owner_spend, requests, rollups
+from gw.store import attempt_rollups, first_audio, minute_sums, owner_spend, requests, rollups
 from gw.types.usage import RequestRecord
 
 BATCH = 500  # records in one transaction, about 20 ms of work
@@ -33,6 +33,7 @@ def write_batch(db: apsw.Connection, records: Sequence[RequestRecord], *, ends_i
         fresh = requests.insert(db, records)
         rollups.add(db, fresh)
         attempt_rollups.add(db, fresh)
+        minute_sums.add(db, fresh)
         owner_spend.add(db, fresh)
         requests.join_turns(db, fresh)
         first_audio.add(db, fresh)
@@ -48,6 +49,7 @@ def _take_back(db: apsw.Connection, records: Sequence[RequestRecord]) -> None:
     if records:
         rollups.subtract(db, records)
         attempt_rollups.subtract(db, records)
+        minute_sums.subtract(db, records)
         owner_spend.add(db, records, sign=-1)
 
 

@@ -6,27 +6,41 @@ the transaction that inserts it, in the UTC hour and day in which the turn began
 begin later, so they do not change it.
 
 A bucket has a row for each project and stack of models, and sums of them: for each project, for each stack, and for all. Projects and
-stacks can be many, so a report of a month would else merge a hundred thousand rows.
+stacks can be many, so a report of a month would else merge a hundred thousand rows. A minute has the sum for all only. Each turn that
+counts also has a row of its own, for the incomplete hours at the ends of a stretch of time.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from math import inf
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from gw.store.latency import QueryContext
+from gw.store.minute_sums import MINUTE_S, OLDEST_MINUTE, Minutes
 from gw.store.requests import heard_speech
-from gw.store.rollups import SPAN, Grain
+from gw.store.rollups import SPAN
 from gw.store.sql_connection import SqlConnection
-from gw.store.windows import HOUR_S, Buckets, Rows, TimeWindow, pieces
+from gw.store.window_pieces import HOUR_S, Piece, Rows, TimeWindow, minutes_and_records, pieces
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
+K = TypeVar("K", str, int)
 WaitsBy = Literal["none", "project", "stack"]
-TABLES: Mapping[Grain, str] = {"hour": "first_audio_hour", "day": "first_audio_day"}
-_SECONDS: Mapping[Grain, int] = {"hour": HOUR_S, "day": 24 * HOUR_S}
+WaitGrain = Literal["minute", "hour", "day"]
+TABLES: Mapping[WaitGrain, str] = {"minute": "first_audio_minute", "hour": "first_audio_hour", "day": "first_audio_day"}
+SECONDS: Mapping[WaitGrain, int] = {"minute": MINUTE_S, "hour": HOUR_S, "day": 24 * HOUR_S}
+ADD_TURN = "insert into turn_waits (began, project, stack, wait_ms) values (?, ?, ?, ?)"
+_TURN_WAITS = """
+select began, project, stack, wait_ms from turn_waits
+where began >= :since and began < :until and (:project is null or project = :project)"""
+_PRUNE = (
+    "delete from turn_waits where began < (select min(timestamp) from requests)",
+    f"delete from first_audio_minute where bucket < {OLDEST_MINUTE}",
+)
 ALL = ""
 """Project or stack of a row that is the sum of the others."""
 _TURN = """
@@ -40,14 +54,6 @@ _TURNS_AT_ONCE = 500
 _TURNS_ROWS = f"""
 select turn_id, session_id, project, id, timestamp, modality, model_id, ttfb_ms, heard from requests indexed by requests_turn_id
 where turn_id in ({", ".join("?" * _TURNS_AT_ONCE)}) and timestamp >= ? and timestamp < ? order by timestamp, seq"""
-_TIMES = """
-select case when heard_at < timestamp then heard_at else timestamp end, sound from (
-  select min(timestamp) as timestamp, min(case when modality = 'tts' then timestamp + ttfb_ms / 1000.0 end) as sound,
-         min((select min(json_extract(value, '$.ended_at')) from json_each(heard))) as heard_at
-  from requests indexed by requests_time
-  where timestamp >= :since and timestamp < :until and turn_id is not null and (:project is null or project = :project)
-  group by turn_id, session_id, project) r
-where sound is not null"""
 _EXACT = {
     grain: f"""{SPAN.format(table=table)}
 select r.bucket, r.project, r.stack, r.waits from span
@@ -79,7 +85,7 @@ class TurnWait(msgspec.Struct, frozen=True):
 
 _TurnKey = tuple[str, str | None, str]
 """Turn, session and project."""
-NewWaits = Mapping[tuple[Grain, int, str, str], list[float]]
+NewWaits = Mapping[tuple[WaitGrain, int, str, str], list[float]]
 """Grain, bucket, project and stack of a row → waits in ms that are new to it."""
 
 
@@ -106,37 +112,64 @@ def _wait(rows: Iterable[Any], project: str, fresh: frozenset[str]) -> tuple[Tur
     return TurnWait(began, project, stack, round(max(0.0, sound - began) * 1_000, 3)), counted
 
 
+def turn_of(rows: Iterable[Any], project: str) -> TurnWait | None:
+    """Return the first audio of a turn, from its requests in order of time with the columns of `_TURN`; None without sound."""
+    return _wait(rows, project, frozenset())[0]
+
+
 def with_sound(records: Iterable[RequestRecord]) -> list[RequestRecord]:
     """Return the records that may have the first sound of a turn."""
     return [record for record in records if record.modality == "tts" and record.ttfb_ms is not None and record.turn_id is not None]
 
 
-def new_waits(fresh: Iterable[RequestRecord], rows_of: Callable[[_TurnKey], Iterable[Any]]) -> NewWaits:
-    """Return the waits of the turns whose first sound is among newly inserted records, which `with_sound` has chosen.
+def new_turns(fresh: Iterable[RequestRecord], rows_of: Callable[[_TurnKey], Iterable[Any]]) -> list[TurnWait]:
+    """Return the turns whose first sound is among newly inserted records, which `with_sound` has chosen.
 
     `rows_of` returns a turn's requests in order of time, see `_wait`.
     """
     fresh = list(fresh)
     ids = frozenset(record.id for record in fresh)
-    waits: defaultdict[tuple[Grain, int, str, str], list[float]] = defaultdict(list)
+    turns: list[TurnWait] = []
     for turn_id, session_id, project in dict.fromkeys((r.turn_id, r.session_id, r.project) for r in fresh):
         assert turn_id is not None
         found, counted = _wait(rows_of((turn_id, session_id, project)), project, ids)
         if found is not None and not counted:
-            for grain, seconds in _SECONDS.items():
-                for owner, stack in ((project, found.stack), (project, ALL), (ALL, found.stack), (ALL, ALL)):
-                    waits[grain, int(found.began // seconds), owner, stack].append(found.wait_ms)
+            turns.append(found)
+    return turns
+
+
+def sums_of(turns: Iterable[TurnWait]) -> NewWaits:
+    """Return what turns add to the rows of their buckets."""
+    waits: defaultdict[tuple[WaitGrain, int, str, str], list[float]] = defaultdict(list)
+    for turn in turns:
+        for grain, seconds in SECONDS.items():
+            bucket = int(turn.began // seconds)
+            waits[grain, bucket, ALL, ALL].append(turn.wait_ms)
+            if grain != "minute":
+                for owner, stack in ((turn.project, turn.stack), (turn.project, ALL), (ALL, turn.stack)):
+                    waits[grain, bucket, owner, stack].append(turn.wait_ms)
     return waits
 
 
 def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
     """Count the turns whose first sound is among newly inserted records. Within the caller's transaction."""
-    waits = new_waits(with_sound(records), lambda key: db.execute(_TURN, key))
-    for (grain, bucket, project, stack), values in waits.items():
+    turns = new_turns(with_sound(records), lambda key: db.execute(_TURN, key))
+    for (grain, bucket, project, stack), values in sums_of(turns).items():
         key, histogram = (bucket, project, stack), Histogram(values)
         for (stored,) in db.execute(f"select waits from {TABLES[grain]} where bucket = ? and project = ? and stack = ?", key):
             histogram.merge_encoded([stored])
         db.execute(f"insert or replace into {TABLES[grain]} values (?, ?, ?, ?)", (*key, histogram.encode()))
+    db.executemany(ADD_TURN, map(row_of, turns))
+
+
+def row_of(turn: TurnWait) -> tuple[float, str, str, float]:
+    return turn.began, turn.project, turn.stack, turn.wait_ms
+
+
+def prune(db: SqlConnection) -> None:
+    """Delete the turns and the minutes before the oldest record."""
+    for statement in _PRUNE:
+        db.execute(statement)
 
 
 def merged(stored: Iterable[bytes]) -> Histogram:
@@ -148,45 +181,59 @@ def merged(stored: Iterable[bytes]) -> Histogram:
 # ---- reading
 
 
-def by_name(db: SqlConnection, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
+class _Waits:
+    """First audio that is being added up: stored histograms are collected, which merges them all at once."""
+
+    __slots__ = ("stored", "waits_ms")
+
+    def __init__(self) -> None:
+        self.stored: list[bytes] = []
+        self.waits_ms: list[float] = []
+
+    def histogram(self) -> Histogram:
+        histogram = Histogram(self.waits_ms)
+        histogram.merge_encoded(self.stored)
+        return histogram
+
+
+def by_name(context: QueryContext, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
     """Return the first audio of the turns that began in a window, by project or stack, or together under ""."""
-    rows: defaultdict[str, Histogram] = defaultdict(Histogram)
-    for _, name, histogram in _counted(db, pieces(db, window), by, project):
-        rows[name].merge(histogram)
-    return dict(rows)
+    chosen = pieces(context, window, in_minutes=by == "none" and project is None)
+    return _added_up((name, waits) for _, name, waits in _counted(context, chosen, by, project))
 
 
-def by_step(db: SqlConnection, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
-    """Return the first audio by steps of `step_s` seconds, counted from 1970. Steps below an hour are made of records."""
+def by_step(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
+    """Return the first audio by steps of `step_s` seconds, counted from 1970."""
     if step_s >= HOUR_S:
-        chosen = pieces(db, window, "day" if step_s >= 24 * HOUR_S else "hour")
+        chosen = pieces(context, window, "day" if step_s >= 24 * HOUR_S else "hour", in_minutes=project is None)
     else:
-        return _times(db, window.since or 0.0, float("inf") if window.until is None else window.until, step_s, project)
-    rows: defaultdict[int, Histogram] = defaultdict(Histogram)
-    for began, _, histogram in _counted(db, chosen, "none", project):
-        rows[int(began // step_s)].merge(histogram)
-    return dict(rows)
+        since, until = window.since or 0.0, inf if window.until is None else window.until
+        in_minutes = project is None and step_s % MINUTE_S == 0
+        chosen = minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+    return _added_up((int(began // step_s), waits) for began, _, waits in _counted(context, chosen, "none", project))
 
 
-def _times(db: SqlConnection, since: float, until: float, step_s: int, project: str | None) -> dict[int, Histogram]:
-    """Return the first audio by steps from records alone, in one statement: there are thousands of turns in a day."""
-    waits: defaultdict[int, list[float]] = defaultdict(list)
-    bindings = {"since": since - _LONG_S, "until": until + _LONG_S, "project": project}
-    for began, sound in db.execute(_TIMES, bindings):
-        if since <= began < until:
-            waits[int(began // step_s)].append(max(0.0, sound - began) * 1_000)
-    return {bucket: Histogram(values) for bucket, values in waits.items()}
+def _added_up(entries: Iterable[tuple[K, bytes | float]]) -> dict[K, Histogram]:
+    """Return the histogram of each key, from stored ones and from single waits in ms."""
+    rows: defaultdict[K, _Waits] = defaultdict(_Waits)
+    for key, waits in entries:
+        if isinstance(waits, bytes):
+            rows[key].stored.append(waits)
+        else:
+            rows[key].waits_ms.append(waits)
+    return {key: row.histogram() for key, row in rows.items()}
 
 
 def _counted(
-    db: SqlConnection, chosen: Iterable[Buckets | Rows], by: WaitsBy, project: str | None
-) -> Iterator[tuple[float, str, Histogram]]:
-    """Yield the time of each entry in Unix seconds, its name and its waits."""
+    context: QueryContext, chosen: Iterable[Piece], by: WaitsBy, project: str | None
+) -> Iterator[tuple[float, str, bytes | float]]:
+    """Yield the time of each entry in Unix seconds, its name, and its waits: a stored histogram, or one wait in ms."""
     for piece in chosen:
         if isinstance(piece, Rows):
-            for one in _in_records(db, piece, project):
-                yield one.began, _name(by, one.project, one.stack), Histogram([one.wait_ms])
+            for turn in _turns_in(context, piece, project):
+                yield turn.began, _name(by, turn.project, turn.stack), turn.wait_ms
             continue
+        grain: WaitGrain = "minute" if isinstance(piece, Minutes) else piece.grain
         since, until = -(2**62) if piece.first is None else piece.first, 2**62 if piece.last is None else piece.last
         if by == "stack":
             sql = _BY_STACK
@@ -195,8 +242,18 @@ def _counted(
         else:
             sql = _EXACT
         bindings = {"since": since, "until": until, "project": project or ALL, "stack": ALL}
-        for bucket, owner, stack, waits in db.execute(sql[piece.grain], bindings):
-            yield bucket * _SECONDS[piece.grain], _name(by, owner, stack), merged([waits])
+        for bucket, owner, stack, waits in context.db.execute(sql[grain], bindings):
+            yield bucket * SECONDS[grain], _name(by, owner, stack), waits
+
+
+def _turns_in(context: QueryContext, piece: Rows, project: str | None) -> Iterator[TurnWait]:
+    """Yield the turns that began in a stretch of time; those from before their own rows were kept from their records."""
+    kept_since = float(context.minutes_since * MINUTE_S)
+    if piece.since < kept_since:
+        yield from _in_records(context.db, Rows(piece.since, min(piece.until, kept_since)), project)
+    bindings = {"since": max(piece.since, kept_since), "until": min(piece.until, 1e300), "project": project}
+    for row in context.db.execute(_TURN_WAITS, bindings):
+        yield TurnWait(*row)
 
 
 def _name(by: WaitsBy, project: str, stack: str) -> str:
@@ -213,8 +270,7 @@ def _of_turns(db: SqlConnection, keys: Sequence[_TurnKey], piece: Rows) -> Itera
         for turn_id, session_id, project, *row in db.execute(_TURNS_ROWS, (*ids, piece.since - _LONGEST_S, piece.until + _LONGEST_S)):
             rows[turn_id, session_id, project].append(row)
         for key in some:
-            found, _ = _wait(rows[key], key[2], frozenset())
-            if found is not None:
+            if (found := turn_of(rows[key], key[2])) is not None:
                 yield found
 
 

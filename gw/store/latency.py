@@ -20,6 +20,8 @@ from gw.store.rollups import TABLES, Grain
 from gw.store.sql_connection import SqlConnection
 from gw.telemetry.histogram import Histogram
 
+MINUTES_SINCE = "minute_sums_since"
+"""Name of the meta value with the first minute that has all its requests, where there were records before there were such sums."""
 CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go first
 
 _OF_BUCKETS = {
@@ -40,6 +42,8 @@ _EXTENT = {
 """Two lookups in the index; min and max in one select would scan all of it."""
 
 
+KnownVersions = dict[tuple[Grain, int], object]
+"""Grain and bucket → version, which is older than what is read of the bucket."""
 TimeMetric = Literal["ttfb", "latency"]
 
 
@@ -121,13 +125,18 @@ class MergedBuckets:
         self.versions = versions
         self._cache: dict[tuple[Grain, int], tuple[object, list[LatencyGroup]]] = {}
 
-    def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> Iterator[LatencyGroup]:
+    def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int], known: KnownVersions) -> Iterator[LatencyGroup]:
+        """Yield the rows of the buckets. `known`: versions that were read for the same report, to which those read now are added."""
         if self.versions is None:
             yield from _groups(db, _OF_ALL_PROJECTS[grain], buckets)
             return
+        wanted = list(buckets)
+        if unknown := [bucket for bucket in wanted if (grain, bucket) not in known]:
+            known.update(((grain, bucket), version) for bucket, version in self.versions.of(db, grain, unknown).items())
         cached: list[list[LatencyGroup]] = []
         missing: dict[int, object] = {}
-        for bucket, version in self.versions.of(db, grain, buckets).items():
+        for bucket in wanted:
+            version = known[grain, bucket]
             entry = self._cache.get((grain, bucket))
             if entry is not None and entry[0] == version:
                 cached.append(entry[1])
@@ -144,12 +153,26 @@ class MergedBuckets:
             yield from rows
 
 
-@attrs.frozen
+@attrs.frozen(slots=False)
 class QueryContext:
-    """A connection, and the merged buckets that its process caches."""
+    """A connection for one report, and the merged buckets that its process caches."""
 
     db: SqlConnection
     merged: MergedBuckets
+    versions: KnownVersions = attrs.field(factory=dict)
+    """Versions of buckets that this report has read."""
+
+    @cached_property
+    def oldest(self) -> float | None:
+        """Return the time of the oldest record; None without any."""
+        oldest: float | None = self.db.execute("select min(timestamp) from requests").get
+        return oldest
+
+    @cached_property
+    def minutes_since(self) -> int:
+        """Return the first UTC minute (since 1970) from which on sums of minutes are complete."""
+        stored = self.db.execute("select value from meta where name = ?", (MINUTES_SINCE,)).get
+        return 0 if stored is None else int(stored)
 
 
 def _merge_projects(db: SqlConnection, grain: Grain, buckets: Iterable[int]) -> dict[int, list[LatencyGroup]]:
@@ -185,7 +208,7 @@ def _rows(
         return ()
     buckets = range(first if since is None else max(first, since), 1 + (last if until is None else min(last, until)))
     if project is None:
-        return context.merged.rows(db, grain, buckets)
+        return context.merged.rows(db, grain, buckets, context.versions)
     return _groups(db, _OF_BUCKETS[grain], buckets, project)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import apsw
 
+from gw.store import sum_migrations
 from gw.telemetry.histogram import Histogram
 
 APPLICATION_ID = 0x67775631  # marks a database as ours in the file's header
@@ -368,7 +369,7 @@ def _alerts(db: apsw.Connection) -> None:
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
-    _first_audio, _first_audio_sums, _owner_spend, _alerts,
+    _first_audio, _first_audio_sums, _owner_spend, _alerts, sum_migrations.attempts_by_day, sum_migrations.minutes,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 import msgspec
 
-from gw.store import attempt_rollups, requests, rollups
+from gw.store import attempt_rollups, requests, rollups, windows
 from gw.store.latency import QueryContext
 from gw.store.latency import latencies as latencies
 from gw.store.latency import latency_points as latency_points
@@ -20,13 +20,13 @@ from gw.store.requests import ANY, LogFilter, Totals
 from gw.store.rollups import CostRow, Grain, Point
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
+from gw.store.window_pieces import TimeWindow
 from gw.telemetry.clock import DAY_S, utc_day, utc_hour
 from gw.telemetry.histogram import Histogram
 from gw.types.captured import CaptureState
 from gw.types.ids import Modality
 from gw.types.usage import RequestRecord
 
-_HOUR_S = 3_600
 MOST_REQUESTS = 200  # requests that are read of one turn, the first ones; an app may give all its requests one id
 
 _FIRST_REQUESTS = """
@@ -128,14 +128,9 @@ def days(context: QueryContext, now: float, hours: int, project: str | None) -> 
 
 
 def _until_same_time(context: QueryContext, now: float, project: str | None) -> Figures:
-    """Return yesterday until this time of day: complete hours from the rollup, the incomplete one from its records."""
-    first, current = 24 * (utc_day(now) - 1), utc_hour(now) - 24
-    complete = rollups.totals(context.db, first, project, until=current - 1, grain="hour")
-    ttfb = _ttfb_by_modality(context, "hour", first, current - 1, project)
-    incomplete, times = requests.between(context.db, current * _HOUR_S, now - DAY_S, project)
-    for modality, ttfb_ms in times:
-        ttfb.setdefault(modality, Histogram()).record(ttfb_ms)
-    return Figures(totals=complete + incomplete, ttfb=_with_all(ttfb))
+    """Return yesterday until this time of day."""
+    found = windows.figures(context, TimeWindow(float((utc_day(now) - 1) * DAY_S), now - DAY_S), project)
+    return Figures(totals=found.totals, ttfb={modality: row.ttfb for modality, row in found.latency.items()})
 
 
 def _ttfb_by_modality(

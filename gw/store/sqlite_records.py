@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import apsw
 
-from gw.store import entity_rows, requests
+from gw.store import entity_rows, first_audio, minute_sums, requests
 from gw.store.batches import write_batch, write_possible
 from gw.store.record_database import RecordDatabase, Refused
 from gw.store.sql_connection import SqlConnection
@@ -77,7 +77,11 @@ class SqliteRecords(SqliteTarget):
         return work(self._db)
 
     def prune(self, *, before: float, limit: int) -> int:
-        return requests.prune(self._db, before=before, limit=limit)
+        deleted = requests.prune(self._db, before=before, limit=limit)
+        if deleted:
+            minute_sums.prune(self._db)
+            first_audio.prune(self._db)
+        return deleted
 
     def tidy(self, *, idle: bool) -> Callable[[], object] | None:
         """Move the WAL into the database as far as readers allow."""

@@ -1,28 +1,28 @@
 """Figures of any stretch of time: complete hours and days from the rollups, the incomplete hours at its ends from their records.
 
 So the figures are exact to the second, and the work does not grow with the length of the stretch. Points closer together
-than an hour are made of records alone, which are read by their time. Where the records of an incomplete hour have been
-deleted (`retention_days`), all of that hour counts.
+than an hour are made of records, which are read by their time. Where nothing is asked for but the modality, sums of minutes
+stand in for records. Where the records of an incomplete hour have been deleted (`retention_days`), all of that hour counts.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from math import ceil, inf
 from typing import Any, Literal, get_args
 
 import attrs
 import msgspec
 
-from gw.store import requests, rollups
+from gw.store import minute_sums, requests, rollups
 from gw.store.latency import LatencyRow, QueryContext, bucket_groups, group_name
+from gw.store.minute_sums import MINUTE_S, Minutes
 from gw.store.requests import Totals
-from gw.store.rollups import CostRow, Grain
+from gw.store.rollups import CostRow, Grain, Point
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
+from gw.store.window_pieces import DAY_S, HOUR_S, Buckets, Piece, Rows, TimeWindow, pieces, pieces_by_step
 
-HOUR_S, DAY_S = 3_600, 86_400
 _SECONDS: Mapping[Grain, int] = {"hour": HOUR_S, "day": DAY_S}
 
 _RANGE = "requests indexed by requests_{index} where {condition}timestamp >= :since and timestamp < :until"
@@ -49,77 +49,6 @@ _BY = {
 }  # fmt: skip
 
 
-@attrs.frozen
-class TimeWindow:
-    """Times from `since` (included) to `until` (not included), in Unix seconds; None = no bound."""
-
-    since: float | None = None
-    until: float | None = None
-
-
-@attrs.frozen
-class Buckets:
-    """Rollup rows of complete hours or days, both ends included."""
-
-    grain: Grain
-    first: int | None
-    last: int | None
-
-
-@attrs.frozen
-class Rows:
-    """Records that began in [since, until)."""
-
-    since: float
-    until: float
-
-
-Piece = Buckets | Rows
-
-
-def pieces(db: SqlConnection, window: TimeWindow, coarsest: Grain = "day") -> list[Piece]:
-    """Divide a window into rollups and records, in no particular order."""
-    since, until = -inf if window.since is None else window.since, inf if window.until is None else window.until
-    first_hour, end_hour = _ceil(since / HOUR_S), _floor(until / HOUR_S)
-    found: list[Piece] = []
-    if first_hour > end_hour:  # within one hour
-        return [_records(db, since, until)] if since < until else []
-    if since < first_hour * HOUR_S:
-        found.append(_records(db, since, first_hour * HOUR_S))
-    if end_hour * HOUR_S < until:
-        found.append(_records(db, end_hour * HOUR_S, until))
-    if coarsest == "hour":
-        return [*found, *_buckets("hour", first_hour, end_hour)]
-    first_day, end_day = _ceil(first_hour / 24), _floor(end_hour / 24)
-    if first_day >= end_day:
-        return [*found, *_buckets("hour", first_hour, end_hour)]
-    found += _buckets("hour", first_hour, first_day * 24)
-    found += _buckets("day", first_day, end_day)
-    return [*found, *_buckets("hour", end_day * 24, end_hour)]
-
-
-def _ceil(value: float) -> float:
-    return value if value in (inf, -inf) else ceil(value)
-
-
-def _floor(value: float) -> float:
-    return value if value in (inf, -inf) else value // 1
-
-
-def _buckets(grain: Grain, first: float, end: float) -> Iterable[Buckets]:
-    if first < end:
-        yield Buckets(grain, None if first == -inf else int(first), None if end == inf else int(end) - 1)
-
-
-def _records(db: SqlConnection, since: float, until: float) -> Piece:
-    """Return the records, or all of their hour if some of them may have been deleted. Within one hour."""
-    oldest = db.execute("select min(timestamp) from requests").get
-    if oldest is None or since < oldest:
-        hour = int(since // HOUR_S)
-        return Buckets("hour", hour, hour)
-    return Rows(since, until)
-
-
 def _from_records(piece: Rows, project: str | None, model_id: str | None = None) -> tuple[str, dict[str, object]]:
     """Return what to read, and its bindings."""
     conditions = "".join(
@@ -136,9 +65,11 @@ def _from_records(piece: Rows, project: str | None, model_id: str | None = None)
 def totals(context: QueryContext, window: TimeWindow, project: str | None) -> Totals:
     """Return the sums of a window."""
     together = Totals(requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0)
-    for piece in pieces(context.db, window):
+    for piece in pieces(context, window, in_minutes=project is None):
         if isinstance(piece, Rows):
             together += requests.between(context.db, piece.since, piece.until, project)[0]
+        elif isinstance(piece, Minutes):
+            together += minute_sums.totals(context.db, piece)
         else:
             together += rollups.totals(context.db, piece.first, project, until=piece.last, grain=piece.grain)
     return together
@@ -147,7 +78,7 @@ def totals(context: QueryContext, window: TimeWindow, project: str | None) -> To
 def costs(context: QueryContext, window: TimeWindow, project: str | None) -> list[CostRow]:
     """Return costs per provider, model and project, the highest first."""
     sums: dict[tuple[str, ...], CostRow] = {}
-    for piece in pieces(context.db, window):
+    for piece in pieces(context, window):
         for row in _cost_rows(context.db, piece, project):
             key = (row.provider, row.model_id, row.project, row.modality)
             sums[key] = sums[key] + row if key in sums else row
@@ -155,6 +86,7 @@ def costs(context: QueryContext, window: TimeWindow, project: str | None) -> lis
 
 
 def _cost_rows(db: SqlConnection, piece: Piece, project: str | None) -> Iterator[CostRow]:
+    assert not isinstance(piece, Minutes)  # which know no models
     if isinstance(piece, Buckets):
         yield from rollups.costs(db, piece.first, project, until=piece.last, grain=piece.grain)
         return
@@ -182,7 +114,7 @@ def points(
 ) -> list[WindowPoint]:  # fmt: skip
     """Return a metric by step and name. `step_s` divides an hour or is one, or is a day."""
     sums: defaultdict[tuple[int, str], int] = defaultdict(int)
-    for piece in _pieces_by_step(context.db, window, step_s):
+    for piece in pieces_by_step(context, window, step_s, in_minutes=_in_minutes(by, project, model_id)):
         if isinstance(piece, Rows):
             values = _counted(context.db, piece, step_s, metric, by, project, model_id)
         else:
@@ -192,34 +124,29 @@ def points(
     return [WindowPoint(bucket, name, value) for (bucket, name), value in sorted(sums.items())]
 
 
-def _pieces_by_step(db: SqlConnection, window: TimeWindow, step_s: int) -> Iterable[Piece]:
-    """Divide a window so that no piece of a rollup spans several steps."""
-    if step_s >= HOUR_S:
-        return pieces(db, window, "day" if step_s >= DAY_S else "hour")
-    oldest = db.execute("select min(timestamp) from requests").get
-    since, until = window.since or 0.0, inf if window.until is None else window.until
-    if oldest is None or since >= oldest:
-        return [Rows(since, until)]
-    border = max(since, _first_complete_hour(db, oldest) * HOUR_S)
-    if border >= until:
-        return [Buckets("hour", int(since // HOUR_S), ceil(until / HOUR_S) - 1)]
-    return [*_buckets("hour", since // HOUR_S, border // HOUR_S), Rows(border, until)]
-
-
-def _first_complete_hour(db: SqlConnection, oldest: float) -> int:
-    """Return the hour of the oldest record, or the next one if records of that hour have been deleted."""
-    hour = int(oldest // HOUR_S)
-    left = requests.between(db, hour * HOUR_S, (hour + 1) * HOUR_S, None)[0].requests
-    return hour + (left < rollups.totals(db, hour, None, until=hour, grain="hour").requests)
-
-
 def _rolled_up(
-    db: SqlConnection, piece: Buckets, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
+    db: SqlConnection, piece: Buckets | Minutes, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[tuple[int, str], int]]:
     field = "cost_nusd" if metric == "cost" else metric
+    for point in _points_of(db, piece, by=by, project=project, model_id=model_id):
+        yield (point.bucket * _seconds(piece) // step_s, point.name), getattr(point, field)
+
+
+def _in_minutes(by: str, project: str | None, model_id: str | None) -> bool:
+    """Return whether sums of minutes know enough."""
+    return by in ("none", "modality") and project is None and model_id is None
+
+
+def _seconds(piece: Buckets | Minutes) -> int:
+    """Return the length of its buckets."""
+    return MINUTE_S if isinstance(piece, Minutes) else _SECONDS[piece.grain]
+
+
+def _points_of(db: SqlConnection, piece: Buckets | Minutes, *, by: str, project: str | None, model_id: str | None) -> list[Point]:
+    if isinstance(piece, Minutes):
+        return minute_sums.points(db, piece, by=by)
     first, last = (0 if piece.first is None else piece.first), (2**40 if piece.last is None else piece.last)
-    for point in rollups.points(db, piece.grain, first, last, by=by, project=project, model_id=model_id):
-        yield (point.bucket * _SECONDS[piece.grain] // step_s, point.name), getattr(point, field)
+    return rollups.points(db, piece.grain, first, last, by=by, project=project, model_id=model_id)
 
 
 def _counted(
@@ -276,11 +203,32 @@ def figures(context: QueryContext, window: TimeWindow, project: str | None) -> W
 def trend(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> Trend:
     """Return figures over time; for `step_s` see `points`."""
     split: Any = {"by": "none", "project": project, "model_id": None}
-    counts: dict[Metric, Mapping[int, int]] = {
-        metric: {point.bucket: point.value for point in points(context, window, step_s, metric, **split)} for metric in _METRICS
-    }
     rows = latency_points(context, window, step_s, **split)
-    return Trend(counts, {bucket: row for (bucket, _), row in rows.items()})
+    return Trend(_counts(context, window, step_s, project), {bucket: row for (bucket, _), row in rows.items()})
+
+
+def _counts(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> Mapping[Metric, Mapping[int, int]]:
+    """Return all metrics by step, reading once what `points` would read for each."""
+    sums: dict[Metric, defaultdict[int, int]] = {metric: defaultdict(int) for metric in _METRICS}
+    for piece in pieces_by_step(context, window, step_s, in_minutes=project is None):
+        if isinstance(piece, Rows):
+            rows = _counted_by_step(context.db, piece, step_s, project)
+        else:
+            rows = (
+                (point.bucket * _seconds(piece) // step_s, point.requests, point.errors, point.cost_nusd)
+                for point in _points_of(context.db, piece, by="none", project=project, model_id=None)
+            )
+        for step, *values in rows:
+            for metric, value in zip(_METRICS, values, strict=True):
+                sums[metric][step] += value
+    return sums
+
+
+def _counted_by_step(db: SqlConnection, piece: Rows, step_s: int, project: str | None) -> Iterator[tuple[int, int, int, int]]:
+    records, bindings = _from_records(piece, project)
+    errors = f"count(*) filter (where {_COUNTS['errors']})"
+    sql = f"select cast(timestamp as integer) / {step_s}, count(*), {errors}, coalesce(sum(cost_nusd), 0) from {records} group by 1"
+    yield from db.execute(sql, bindings)
 
 
 # ---- latency
@@ -288,7 +236,7 @@ def trend(context: QueryContext, window: TimeWindow, step_s: int, project: str |
 
 def latencies(context: QueryContext, window: TimeWindow, project: str | None) -> dict[str, LatencyRow]:
     """Return latency by model id."""
-    named = _timed(context, pieces(context.db, window), DAY_S, "model", project, None)
+    named = _timed(context, pieces(context, window), DAY_S, "model", project, None)
     rows: defaultdict[str, LatencyRow] = defaultdict(LatencyRow)
     for _, name, row in named:
         rows[name].merge(row)
@@ -312,7 +260,7 @@ def latency_points(
 ) -> Mapping[tuple[int, str], LatencyRow]:
     """Return latency by step and name; for `step_s` and `by` see `points`."""
     rows: defaultdict[tuple[int, str], LatencyRow] = defaultdict(LatencyRow)
-    chosen = _pieces_by_step(context.db, window, step_s)
+    chosen = pieces_by_step(context, window, step_s, in_minutes=_in_minutes(by, project, model_id))
     for bucket, name, row in _timed(context, chosen, step_s, by, project, model_id):
         rows[bucket, name].merge(row)
     return dict(rows)
@@ -321,7 +269,8 @@ def latency_points(
 def latency_by(context: QueryContext, window: TimeWindow, by: str, project: str | None) -> dict[str, LatencyRow]:
     """Return latency of a window by name."""
     rows: defaultdict[str, LatencyRow] = defaultdict(LatencyRow)
-    for _, name, row in _timed(context, pieces(context.db, window), DAY_S, by, project, None):
+    chosen = pieces(context, window, in_minutes=_in_minutes(by, project, None))
+    for _, name, row in _timed(context, chosen, DAY_S, by, project, None):
         rows[name].merge(row)
     return dict(rows)
 
@@ -329,16 +278,20 @@ def latency_by(context: QueryContext, window: TimeWindow, by: str, project: str 
 def _timed(
     context: QueryContext, chosen: Iterable[Piece], step_s: int, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[int, str, LatencyRow]]:
+    name = group_name(by, project)
     for piece in chosen:
-        if isinstance(piece, Buckets):
-            name = group_name(by, project)
-            for group in bucket_groups(context, piece.grain, piece.first, piece.last, by, project):
-                if model_id is None or group.model_id == model_id:
-                    row = LatencyRow()
-                    row.add(group)
-                    yield group.bucket * _SECONDS[piece.grain] // step_s, name(group), row
+        if isinstance(piece, Rows):
+            yield from _timed_rows(context.db, piece, step_s, by, project, model_id)
             continue
-        yield from _timed_rows(context.db, piece, step_s, by, project, model_id)
+        if isinstance(piece, Minutes):
+            groups = minute_sums.groups(context.db, piece)
+        else:
+            groups = bucket_groups(context, piece.grain, piece.first, piece.last, by, project)
+        for group in groups:
+            if model_id is None or group.model_id == model_id:
+                row = LatencyRow()
+                row.add(group)
+                yield group.bucket * _seconds(piece) // step_s, name(group), row
 
 
 def _timed_rows(

@@ -23,6 +23,8 @@ from tests.fakes.postgres_server import PostgresServer, programs
 POSTGRES = ["postgres"] if programs() is not None else []
 """Parameters of tests that need PostgreSQL: none where it is not installed, which the session `tests` says."""
 KINDS = ["sqlite", *POSTGRES]
+LATER_TABLES = ("rollup_attempt_day", "sums_minute", "first_audio_minute", "turn_waits")
+"""Tables of the last steps of both schemas: a test that repeats an earlier step drops them."""
 _TABLES = """
 select string_agg(format('%I.%I', schemaname, tablename), ', ') from pg_tables
 where schemaname = 'gw' and tablename not in ('schema_version', 'entities_version')"""

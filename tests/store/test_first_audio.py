@@ -8,9 +8,10 @@ from random import Random
 import pytest
 
 from gw.store import first_audio, migrations
+from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.migrations import migrate
-from gw.store.windows import DAY_S, HOUR_S, TimeWindow
-from tests.fakes.databases import write
+from gw.store.window_pieces import DAY_S, HOUR_S, TimeWindow
+from tests.fakes.databases import LATER_TABLES, write
 from tests.fakes.records import NOON, record
 
 PROJECTS, STACKS = ("p", "q"), ("a / x", "a / y", "b / x")
@@ -32,7 +33,7 @@ def write_turns(db, made):
 
 
 def read(db, by, window, project=None):
-    return {name: waits.count for name, waits in first_audio.by_name(db, window, by, project).items()}
+    return {name: waits.count for name, waits in first_audio.by_name(QueryContext(db, MergedBuckets(None)), window, by, project).items()}
 
 
 @pytest.mark.parametrize("window", [TimeWindow(), TimeWindow(NOON - 2.3 * DAY_S, NOON - 0.4 * DAY_S)])
@@ -46,8 +47,8 @@ def test_each_turn_is_counted_once_however_they_are_divided(db, window, project)
     assert read(db, "none", window, project) == {"": len(within)}
     assert read(db, "project", window, project) == Counter(one[1] for one in within)
     assert read(db, "stack", window, project) == Counter(one[2] for one in within)
-    for step_s in (HOUR_S, DAY_S):
-        steps = first_audio.by_step(db, window, step_s, project)
+    for step_s in (10, 60, 600, HOUR_S, DAY_S):
+        steps = first_audio.by_step(QueryContext(db, MergedBuckets(None)), window, step_s, project)
         assert {step: waits.count for step, waits in steps.items()} == Counter(int(one[0] // step_s) for one in within)
 
 
@@ -57,7 +58,8 @@ def test_an_earlier_database_gets_the_sums(sqlite_db):
     tables = {name: list(db.execute(f"select * from {name} order by 1, 2, 3")) for name in ("first_audio_hour", "first_audio_day")}
     for name in tables:
         db.execute(f"delete from {name} where project = '' or stack = ''")
-    for table in ("owner_spend", "alert_incidents", "alert_outbox", "alert_mutes"):  # of the steps after it
+    later = ("owner_spend", "alert_incidents", "alert_outbox", "alert_mutes")
+    for table in (*later, *LATER_TABLES):  # of the steps after it
         db.execute(f"drop table {table}")
     db.pragma("user_version", migrations.MIGRATIONS.index(migrations._first_audio_sums))
     migrate(db)

@@ -7,6 +7,7 @@ import pytest
 
 from gw.store import migrations
 from gw.store.sqlite import open_writer
+from tests.fakes.databases import LATER_TABLES
 from tests.fakes.records import NOON
 
 VERSION = 13
@@ -25,7 +26,8 @@ def db(tmp_path):
     connection = open_writer(tmp_path / "gw.db")
     for name in ("requests", "rollup_hour", "rollup_day"):
         connection.execute(f"alter table {name} drop column refused")
-    for name in ("first_audio_hour", "first_audio_day", "owner_spend", "alert_incidents", "alert_outbox", "alert_mutes"):
+    later = ("first_audio_hour", "first_audio_day", "owner_spend", "alert_incidents", "alert_outbox", "alert_mutes")
+    for name in (*later, *LATER_TABLES):
         connection.execute(f"drop table {name}")
     connection.pragma("user_version", VERSION - 1)
     yield connection

@@ -6,7 +6,7 @@ from random import Random
 
 from gw.store import rollups, windows
 from gw.store.latency import MergedBuckets, QueryContext
-from gw.store.windows import Buckets, Rows, TimeWindow, pieces
+from gw.store.window_pieces import Buckets, Rows, TimeWindow, pieces
 from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.databases import write
 from tests.fakes.records import NOON, record
@@ -108,16 +108,16 @@ def test_a_window_is_divided_into_days_hours_and_records(db):
     write(db, [record("old", timestamp=0.0)])
     first = MIDNIGHT - 2 * DAY_S - 1.5 * HOUR
     day, hour = int(MIDNIGHT // DAY_S), int(MIDNIGHT // HOUR)
-    assert set(pieces(db, TimeWindow(first, MIDNIGHT + 2.5 * HOUR))) == {
+    assert set(pieces(context(db), TimeWindow(first, MIDNIGHT + 2.5 * HOUR))) == {
         Rows(first, first + HOUR / 2),
         Buckets("hour", hour - 49, hour - 49),
         Buckets("day", day - 2, day - 1),
         Buckets("hour", hour, hour + 1),
         Rows(MIDNIGHT + 2 * HOUR, MIDNIGHT + 2.5 * HOUR),
     }
-    assert pieces(db, TimeWindow(NOON + 1, NOON + 5)) == [Rows(NOON + 1, NOON + 5)]
-    assert pieces(db, TimeWindow(None, None)) == [Buckets("day", None, None)]
-    assert pieces(db, TimeWindow(MIDNIGHT, None)) == [Buckets("day", day, None)]
+    assert pieces(context(db), TimeWindow(NOON + 1, NOON + 5)) == [Rows(NOON + 1, NOON + 5)]
+    assert pieces(context(db), TimeWindow(None, None)) == [Buckets("day", None, None)]
+    assert pieces(context(db), TimeWindow(MIDNIGHT, None)) == [Buckets("day", day, None)]
 
 
 def test_an_hour_counts_completely_once_records_of_it_are_deleted(db):

@@ -18,9 +18,9 @@ import apsw
 import msgspec
 
 from gw.errors import DatabaseUnusable
-from gw.store import entity_rows
+from gw.store import attempt_rollups, entity_rows, first_audio, minute_sums, rollups
 from gw.store.postgres import partitions, pg_records, pg_schema
-from gw.store.postgres.pg_connection import PgConnection, connect, named, storable, translated
+from gw.store.postgres.pg_connection import PgConnection, connect, copy_rows, named, translated
 from gw.store.postgres.slot_rollups import MERGED
 from gw.store.requests import COLUMNS
 from gw.store.rollups import KEYS, SUMS
@@ -31,13 +31,15 @@ MARK = "copy"
 """Name of the meta value that says how far a copy has come."""
 BATCH = 2_000
 _SUM_COLUMNS = (*KEYS, *SUMS, "ttfb", "latency")
+_ATTEMPT_COLUMNS = ("bucket", "provider", "model_id", "next_model_id", "outcome", "attempts", "last_at", "last_error")
 _AUDIO_COLUMNS = ("bucket", "project", "stack", "waits")
 _TABLES: dict[str, tuple[str, ...]] = {
     "rollup_hour": _SUM_COLUMNS,
     "rollup_day": _SUM_COLUMNS,
-    "rollup_attempt": ("bucket", "provider", "model_id", "next_model_id", "outcome", "attempts", "last_at", "last_error"),
-    "first_audio_hour": _AUDIO_COLUMNS,
-    "first_audio_day": _AUDIO_COLUMNS,
+    **dict.fromkeys(attempt_rollups.TABLES.values(), _ATTEMPT_COLUMNS),
+    **dict.fromkeys(first_audio.TABLES.values(), _AUDIO_COLUMNS),
+    minute_sums.TABLE: (*minute_sums.KEYS, *minute_sums.SUMS, *minute_sums.BLOBS),
+    "turn_waits": ("began", "project", "stack", "wait_ms"),
     "owner_spend": ("owner", "id", "day", "nusd"),
     "managed": ("kind", "id", "body"),
     "audit": ("seq", "timestamp", "entity_type", "entity_id", "action", "changes", "source", "actor"),
@@ -49,7 +51,7 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "meta": ("name", "value"),
 }
 """Table → columns that are copied."""
-_WITH_SLOT = {"rollup_hour", "rollup_day", "rollup_attempt", "first_audio_hour", "first_audio_day", "owner_spend"}
+_WITH_SLOT = {*rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE, "owner_spend"}
 _NUMBER_AUDIT = "select setval(pg_get_serial_sequence('audit', 'seq'), (select coalesce(max(seq), 0) + 1 from audit), false)"
 
 Progress = Callable[[int, int], None]
@@ -129,9 +131,7 @@ def _copy_table(sqlite: apsw.Connection, db: PgConnection, table: str, columns: 
         return
     if table in _WITH_SLOT:
         rows, columns = ((*row, MERGED) for row in rows), (*columns, "slot")
-    with db.raw.cursor().copy(f"copy {table} ({', '.join(columns)}) from stdin".encode()) as copy:
-        for row in rows:
-            copy.write_row([storable(value) for value in row])
+    copy_rows(db, table, columns, rows)
     if table == "audit":
         db.raw.execute(_NUMBER_AUDIT)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from gw.errors import DatabaseUnusable, StoreUnavailable
-from gw.store import entity_rows
+from gw.store import entity_rows, first_audio, minute_sums
 from gw.store.batches import in_halves
 from gw.store.entity_rows import Change
 from gw.store.postgres import partitions, pg_records, pg_schema, slot_rollups
@@ -96,7 +96,9 @@ class PostgresRecords(PostgresTarget):
     def prune(self, *, before: float, limit: int) -> int:
         """Drop the days that ended before then; make the next ones, so that no record waits for that; merge old sums."""
         with self._connected() as (db, writer):
-            dropped = partitions.drop(db, before=before)
+            if dropped := partitions.drop(db, before=before):
+                minute_sums.prune(db)
+                first_audio.prune(db)
             writer.forget_days()
             if (hour := slot_rollups.newest_hour(db)) is not None:
                 writer.ensure_days((hour // 24, hour // 24 + 1))

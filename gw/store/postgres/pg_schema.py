@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 from psycopg import sql
 
 from gw.errors import DatabaseUnusable
-from gw.store.postgres.pg_connection import SCHEMA, PgConnection, connect, named, translated
+from gw.store import first_audio, minute_backfill
+from gw.store.postgres.pg_connection import SCHEMA, PgConnection, connect, copy_rows, named, streamed, translated
 from gw.types.secret import Secret
 
 LOCK_MIGRATION, LOCK_CHANGE, LOCK_PARTITION, LOCK_SLOT, LOCK_COMPACTION, LOCK_TURN, LOCK_ALERTS = range(1, 8)
@@ -170,7 +172,63 @@ def _alerts(db: PgConnection) -> None:
     _run(db, _ALERTS)
 
 
-MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend, _alerts)
+_ATTEMPT_DAY = f"""
+create table rollup_attempt_day (
+    bucket bigint not null, provider {_TEXT} not null, model_id {_TEXT} not null, next_model_id {_TEXT} not null,
+    outcome {_TEXT} not null, slot integer not null, attempts bigint not null, last_at double precision not null, last_error {_TEXT},
+    primary key (bucket, provider, model_id, next_model_id, outcome, slot)
+) with (fillfactor = 70);
+create index rollup_attempt_day_open on rollup_attempt_day (bucket) where slot <> 0;
+insert into rollup_attempt_day
+    select floor(bucket / 24.0), provider, model_id, next_model_id, outcome, slot, sum(attempts), max(last_at),
+        (array_agg(last_error order by last_at desc))[1]
+    from rollup_attempt group by 1, 2, 3, 4, 5, 6;
+create index first_audio_hour_projects on first_audio_hour (bucket, project) where stack = '';
+create index first_audio_day_projects on first_audio_day (bucket, project) where stack = ''"""
+
+
+def _attempts_by_day(db: PgConnection) -> None:
+    """Add the attempts by UTC day, for reports on many days, and let first audio by project be found without reading that by stack."""
+    _run(db, _ATTEMPT_DAY)
+
+
+_MINUTES = f"""
+create table sums_minute (
+    bucket bigint not null, modality {_TEXT} not null, slot integer not null,
+    requests bigint not null, errors bigint not null, refused bigint not null, fallbacks bigint not null, cancelled bigint not null,
+    cost_nusd bigint not null, unpriced bigint not null, wasted_nusd bigint not null, ttfb bytea not null, latency bytea not null,
+    primary key (bucket, modality, slot)
+) with (fillfactor = 70);
+create index sums_minute_open on sums_minute (bucket) where slot <> 0;
+create table first_audio_minute (
+    bucket bigint not null, project {_TEXT} not null, stack {_TEXT} not null, slot integer not null, waits bytea not null,
+    primary key (bucket, project, stack, slot)
+) with (fillfactor = 70);
+create index first_audio_minute_open on first_audio_minute (bucket) where slot <> 0;
+create table turn_waits (
+    began double precision not null, project {_TEXT} not null, stack {_TEXT} not null, wait_ms double precision not null
+);
+create index turn_waits_began on turn_waits (began, project)"""
+
+
+def _minutes(db: PgConnection) -> None:
+    """Add sums by minute, and a row for each turn with sound; those of the last days are made of their records."""
+    _run(db, _MINUTES)
+    found = minute_backfill.backfill(db, partial(streamed, db))
+    if found is None:
+        return
+    db.execute("insert into meta (name, value) values ('minute_sums_since', ?)", (str(found.minute),))
+    columns = minute_backfill.SUM_COLUMNS
+    sums = [(*row, 0) for row in found.sums()]  # all of it before the connection takes rows
+    copy_rows(db, "sums_minute", (*columns, "slot"), sums)
+    turns = list(found.turns())
+    turns.sort(key=lambda turn: turn.began)
+    copy_rows(db, "turn_waits", minute_backfill.TURN_COLUMNS, map(first_audio.row_of, turns))
+    minutes = ((minute, "", "", waits, 0) for minute, waits in minute_backfill.minutes_of(turns))
+    copy_rows(db, "first_audio_minute", ("bucket", "project", "stack", "waits", "slot"), minutes)
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes)
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

@@ -11,12 +11,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from gw.store import attempt_rollups, first_audio, owner_spend, rollups
+from gw.store import attempt_rollups, first_audio, minute_sums, owner_spend, rollups
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
 from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain, Spend
 from gw.store.sql_connection import SqlConnection
+from gw.store.window_pieces import HOUR_S
 from gw.telemetry.clock import DAY_S
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
@@ -66,14 +67,16 @@ _DELETE_EMPTY = {
     + " and ".join(f"{name} = 0" for name in SUMS)
     for table in TABLES.values()
 }
+_FIND_MINUTES = _stored(minute_sums.TABLE, minute_sums.KEYS, "ttfb, latency")
+_ADD_MINUTES = _upsert(
+    minute_sums.TABLE, minute_sums.KEYS, minute_sums.SUMS, {"ttfb": "excluded.ttfb", "latency": "excluded.latency"}
+)
 _ADD_SPEND = _upsert("owner_spend", ("owner", "id", "day"), ("nusd",), {})
 _FIND_AUDIO = {table: _stored(table, _AUDIO_KEYS, "waits") for table in first_audio.TABLES.values()}
 _ADD_AUDIO = {table: _upsert(table, _AUDIO_KEYS, (), {"waits": "excluded.waits"}) for table in first_audio.TABLES.values()}
 _LATER_ERROR = "case when excluded.last_at >= r.last_at then excluded.last_error else r.last_error end"
-_ADD_ATTEMPTS = _upsert(
-    "rollup_attempt", _ATTEMPT_KEYS, ("attempts",),
-    {"last_error": _LATER_ERROR, "last_at": "greatest(r.last_at, excluded.last_at)"},
-)  # fmt: skip
+_LATER = {"last_error": _LATER_ERROR, "last_at": "greatest(r.last_at, excluded.last_at)"}
+_ADD_ATTEMPTS = {table: _upsert(table, _ATTEMPT_KEYS, ("attempts",), _LATER) for table in attempt_rollups.TABLES.values()}
 
 
 def lease_slot(db: PgConnection, instance: str) -> int:
@@ -126,6 +129,7 @@ def add(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
     days = rollups.by_day(hours)  # before the stored histograms are added
     _add_sums(db, slot, "hour", hours)
     _add_sums(db, slot, "day", days)
+    _add_minutes(db, slot, minute_sums.by_minute(records))
     _add_attempts(db, slot, records, 1)
     _add_spend(db, slot, records, 1)
 
@@ -139,14 +143,26 @@ def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> N
             group.sums = [-value for value in group.sums]
         _add_sums(db, slot, grain, groups)
         _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
+    _add_minutes(db, slot, minute_sums.negated(minute_sums.by_minute(records)))
+    db.raw.execute(f"delete from {minute_sums.TABLE} where slot = %s and requests = 0".encode(), (slot,))
     _add_attempts(db, slot, records, -1)
     _add_spend(db, slot, records, -1)
-    db.raw.execute("delete from rollup_attempt where slot = %s and attempts = 0", (slot,))
+    for table in attempt_rollups.TABLES.values():
+        db.raw.execute(f"delete from {table} where slot = %s and attempts = 0".encode(), (slot,))
+
+
+def _add_minutes(db: PgConnection, slot: int, minutes: Mapping[minute_sums.Key, minute_sums.MinuteSums]) -> None:
+    for minute, modality, ttfb, latency in _rows(db, _FIND_MINUTES, minutes.keys(), slot):
+        minutes[minute, modality].ttfb.merge_encoded([ttfb])
+        minutes[minute, modality].latency.merge_encoded([latency])
+    rows = ((*key, slot, *group.sums, group.ttfb.encode(), group.latency.encode()) for key, group in minutes.items())
+    _write(db, _ADD_MINUTES, rows)
 
 
 def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
-    counted = attempt_rollups.counted(records).items()
-    _write(db, _ADD_ATTEMPTS, [(*key, slot, sign * int(str(count)), error, at) for key, (count, at, error) in counted])
+    for grain, rows in attempt_rollups.by_grain(attempt_rollups.counted(records)).items():
+        added = [(*key, slot, sign * count, error, at) for key, (count, at, error) in rows.items()]
+        _write(db, _ADD_ATTEMPTS[attempt_rollups.TABLES[grain]], added)
 
 
 def _add_spend(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
@@ -166,8 +182,10 @@ def _add_sums(db: PgConnection, slot: int, grain: Grain, groups: Mapping[Any, Bu
     )  # fmt: skip
 
 
-def add_first_audio(db: PgConnection, slot: int, waits: first_audio.NewWaits) -> None:
+def add_first_audio(db: PgConnection, slot: int, turns: Sequence[first_audio.TurnWait]) -> None:
     """Add the first audio of turns. Within the caller's transaction."""
+    waits = first_audio.sums_of(turns)
+    _write(db, first_audio.ADD_TURN.replace("?", "%s"), map(first_audio.row_of, turns))
     for grain, table in first_audio.TABLES.items():
         groups = {key: Histogram(values) for (its_grain, *key_), values in waits.items() if its_grain == grain for key in [tuple(key_)]}
         stored = {tuple(map(storable, key)): histogram for key, histogram in groups.items()}
@@ -191,8 +209,8 @@ def compact(db: PgConnection, *, before: float) -> int:
     One gateway at a time does so; another returns at once.
     """
     went = 0
-    for table, hours in (("rollup_hour", 1), ("rollup_day", 24), ("rollup_attempt", 1), ("first_audio_hour", 1), ("first_audio_day", 24)):
-        while merged := _compact(db, table, int(before // (3_600 * hours))):
+    for table, seconds in _BUCKET_S.items():
+        while merged := _compact(db, table, int(before // seconds)):
             went += merged
     return went
 
@@ -210,15 +228,15 @@ def _compact(db: PgConnection, table: str, end: int) -> int:
         columns = (*keys, *sums, *blobs)
         deleted = f"delete from {table} where slot <> {MERGED} and bucket = any(%s) returning {', '.join(columns)}"
         rows = db.raw.execute(deleted.encode(), (buckets,)).fetchall()
-        if table == "rollup_attempt":
-            _write(db, _ADD_ATTEMPTS, [(*row[:5], MERGED, row[5], row[6], row[7]) for row in rows])
+        if table in _ADD_ATTEMPTS:
+            _write(db, _ADD_ATTEMPTS[table], [(*row[:5], MERGED, row[5], row[6], row[7]) for row in rows])
         else:
             _merge(db, table, keys, sums, rows)
     return len(rows)
 
 
 def _merge(db: PgConnection, table: str, keys: Sequence[str], sums: Sequence[str], rows: Sequence[Any]) -> None:
-    find = {**_FIND, **_FIND_AUDIO}[table]
+    find = {**_FIND, **_FIND_AUDIO, minute_sums.TABLE: _FIND_MINUTES}[table]
     groups: dict[tuple[Any, ...], tuple[list[Any], list[list[bytes]]]] = {}
     for row in rows:
         key, values, blobs = row[: len(keys)], row[len(keys) : len(keys) + len(sums)], row[len(keys) + len(sums) :]
@@ -230,11 +248,19 @@ def _merge(db: PgConnection, table: str, keys: Sequence[str], sums: Sequence[str
         for collected, blob in zip(groups[row[: len(keys)]][1], row[len(keys) :], strict=True):
             collected.append(blob)
     merged = {key: [first_audio.merged(blobs).encode() for blobs in columns] for key, (_, columns) in groups.items()}
-    _write(db, {**_ADD, **_ADD_AUDIO}[table], [(*key, MERGED, *values, *merged[key]) for key, (values, _) in groups.items()])
+    add_rows = {**_ADD, **_ADD_AUDIO, minute_sums.TABLE: _ADD_MINUTES}[table]
+    _write(db, add_rows, [(*key, MERGED, *values, *merged[key]) for key, (values, _) in groups.items()])
 
 
 _PARTS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
     **dict.fromkeys(TABLES.values(), (KEYS, SUMS, ("ttfb", "latency"))),
     **dict.fromkeys(first_audio.TABLES.values(), (_AUDIO_KEYS, (), ("waits",))),
-    "rollup_attempt": (_ATTEMPT_KEYS, ("attempts",), ("last_error", "last_at")),
+    minute_sums.TABLE: (minute_sums.KEYS, minute_sums.SUMS, minute_sums.BLOBS),
+    **dict.fromkeys(attempt_rollups.TABLES.values(), (_ATTEMPT_KEYS, ("attempts",), ("last_error", "last_at"))),
 }
+_BUCKET_S = {
+    **{tables["hour"]: HOUR_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
+    **{tables["day"]: DAY_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
+    **dict.fromkeys((minute_sums.TABLE, first_audio.TABLES["minute"]), minute_sums.MINUTE_S),
+}
+"""Table → seconds of its buckets."""

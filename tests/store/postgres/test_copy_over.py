@@ -19,7 +19,7 @@ from gw.store.migrations import migrate
 from gw.store.postgres import copy_over
 from gw.store.postgres.pg_connection import connect
 from gw.store.postgres.pg_database import PostgresRecords
-from gw.store.windows import TimeWindow
+from gw.store.window_pieces import TimeWindow
 from gw.types.entities import AuditEntry, Project
 from gw.types.secret import Secret
 from tests.fakes import databases
@@ -65,7 +65,7 @@ def shown(db):
     return {
         "costs": [(row.model_id, row.cost_nusd, row.requests, round(row.audio_seconds, 6)) for row in rollups.costs(db, None, None)],
         "latency": {name: (times(row.ttfb), times(row.total)) for name, row in latencies(context, None, None).items()},
-        "first audio": {name: times(one) for name, one in first_audio.by_name(db, TimeWindow(), "stack", "demo-history").items()},
+        "first audio": {name: times(one) for name, one in first_audio.by_name(context, TimeWindow(), "stack", "demo-history").items()},
         "spend": sorted(tuple(row) for row in db.execute("select owner, id, day, nusd from owner_spend")),
         "log": requests.page(db, limit=10_000),
         "entities": entity_rows.entities(db), "audit": audit, "meta": entity_rows.meta(db, "key_check"),

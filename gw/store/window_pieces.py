@@ -1,0 +1,125 @@
+"""The pieces of a stretch of time: complete hours and days from the rollups, minutes from their sums, the rest from records.
+
+Minutes are of all projects together, so they stand in for records where nothing else is asked for (`in_minutes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import ceil, inf
+
+import attrs
+
+from gw.store import requests, rollups
+from gw.store.latency import QueryContext
+from gw.store.minute_sums import MINUTE_S, Minutes
+from gw.store.rollups import Grain
+from gw.store.sql_connection import SqlConnection
+
+HOUR_S, DAY_S = 3_600, 86_400
+
+
+@attrs.frozen
+class TimeWindow:
+    """Times from `since` (included) to `until` (not included), in Unix seconds; None = no bound."""
+
+    since: float | None = None
+    until: float | None = None
+
+
+@attrs.frozen
+class Buckets:
+    """Rollup rows of complete hours or days, both ends included."""
+
+    grain: Grain
+    first: int | None
+    last: int | None
+
+
+@attrs.frozen
+class Rows:
+    """Records that began in [since, until)."""
+
+    since: float
+    until: float
+
+
+Piece = Buckets | Minutes | Rows
+
+
+def pieces(context: QueryContext, window: TimeWindow, coarsest: Grain = "day", *, in_minutes: bool = False) -> list[Piece]:
+    """Divide a window into rollups and records, in no particular order."""
+    since, until = -inf if window.since is None else window.since, inf if window.until is None else window.until
+    first_hour, end_hour = _ceil(since / HOUR_S), _floor(until / HOUR_S)
+    found: list[Piece] = []
+    if first_hour > end_hour:  # within one hour
+        return _records(context, since, until, in_minutes=in_minutes) if since < until else []
+    if since < first_hour * HOUR_S:
+        found += _records(context, since, first_hour * HOUR_S, in_minutes=in_minutes)
+    if end_hour * HOUR_S < until:
+        found += _records(context, end_hour * HOUR_S, until, in_minutes=in_minutes)
+    if coarsest == "hour":
+        return [*found, *_buckets("hour", first_hour, end_hour)]
+    first_day, end_day = _ceil(first_hour / 24), _floor(end_hour / 24)
+    if first_day >= end_day:
+        return [*found, *_buckets("hour", first_hour, end_hour)]
+    found += _buckets("hour", first_hour, first_day * 24)
+    found += _buckets("day", first_day, end_day)
+    return [*found, *_buckets("hour", end_day * 24, end_hour)]
+
+
+def _ceil(value: float) -> float:
+    return value if value in (inf, -inf) else ceil(value)
+
+
+def _floor(value: float) -> float:
+    return value if value in (inf, -inf) else value // 1
+
+
+def _buckets(grain: Grain, first: float, end: float) -> Iterable[Buckets]:
+    if first < end:
+        yield Buckets(grain, None if first == -inf else int(first), None if end == inf else int(end) - 1)
+
+
+def _records(context: QueryContext, since: float, until: float, *, in_minutes: bool) -> list[Piece]:
+    """Return the records, or all of their hour if some of them may have been deleted. Within one hour."""
+    if context.oldest is None or since < context.oldest:
+        hour = int(since // HOUR_S)
+        return [Buckets("hour", hour, hour)]
+    return minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+
+
+def minutes_and_records(context: QueryContext, since: float, until: float) -> list[Piece]:
+    """Divide a stretch, whose records are all there, into minutes and records."""
+    first, end = max(_ceil(since / MINUTE_S), context.minutes_since), _floor(until / MINUTE_S)
+    if first >= end:
+        return [Rows(since, until)]
+    found: list[Piece] = [Minutes(int(first), None if end == inf else int(end) - 1)]
+    if since < first * MINUTE_S:
+        found.append(Rows(since, first * MINUTE_S))
+    if end * MINUTE_S < until:
+        found.append(Rows(end * MINUTE_S, until))
+    return found
+
+
+def pieces_by_step(context: QueryContext, window: TimeWindow, step_s: int, *, in_minutes: bool = False) -> Iterable[Piece]:
+    """Divide a window so that no piece of a rollup spans several steps."""
+    if step_s >= HOUR_S:
+        return pieces(context, window, "day" if step_s >= DAY_S else "hour", in_minutes=in_minutes)
+    in_minutes = in_minutes and step_s % MINUTE_S == 0
+    oldest = context.oldest
+    since, until = window.since or 0.0, inf if window.until is None else window.until
+    if oldest is None or since >= oldest:
+        return minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+    border = max(since, _first_complete_hour(context.db, oldest) * HOUR_S)
+    if border >= until:
+        return [Buckets("hour", int(since // HOUR_S), ceil(until / HOUR_S) - 1)]
+    rows = minutes_and_records(context, border, until) if in_minutes else [Rows(border, until)]
+    return [*_buckets("hour", since // HOUR_S, border // HOUR_S), *rows]
+
+
+def _first_complete_hour(db: SqlConnection, oldest: float) -> int:
+    """Return the hour of the oldest record, or the next one if records of that hour have been deleted."""
+    hour = int(oldest // HOUR_S)
+    left = requests.between(db, hour * HOUR_S, (hour + 1) * HOUR_S, None)[0].requests
+    return hour + (left < rollups.totals(db, hour, None, until=hour, grain="hour").requests)
