@@ -6,7 +6,9 @@
 FILE, or the database, comes from `bench/seed_records.py`; it is used as it is, so requests of this run are added to it. The gateway has
 core 0, load, fake provider and readers have core 1 (see `bench/run.py`). First every report is asked for one at a time;
 then the data plane is loaded at a fixed rate, in short turns alone and while `pollers` dashboards ask for all reports in a ring
-without a pause. `--rounds 0`: only the reports; `--alone`: see `bench/run.py`.
+without a pause. `--rounds 0`: only the reports; `--alone`: see `bench/run.py`. `CPU` is the least that one answer took in all processes of
+the gateway and, of a server on this machine, in the sessions that it has there: what a report takes while nothing else runs, measured
+also where much does.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
-from run import CACHED, Bench, build, free_port, pinned, run_alone, wait_until_it_answers
+from run import CACHED, Bench, build, cpu_s, free_port, pinned, run_alone, wait_until_it_answers
 from seed_records import models
 
 BEGIN, END = "<!-- bench/reports.py begins -->", "<!-- bench/reports.py ends -->"
@@ -136,17 +138,50 @@ def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def one_at_a_time(gateway: Gateway, times: int) -> dict[str, dict]:
-    """Report → first, p50 and p95 in ms, and its size. The first is that of a gateway that has just been started."""
+class Processors:
+    """Processor time of the gateway's processes, and of the sessions that it has at a PostgreSQL server on this machine."""
+
+    def __init__(self, gateway: Gateway, database: str | None) -> None:
+        self.gateway, self.sessions = gateway, None
+        if database is not None:
+            import psycopg
+
+            self.sessions = psycopg.connect(database, autocommit=True)
+
+    def used_ms(self) -> dict[int, float]:
+        """Process → processor time since it began."""
+        pids = [self.gateway.gw_pid]
+        for pid in pids:
+            for task in Path(f"/proc/{pid}/task").glob("*/children"):
+                pids += map(int, task.read_text().split())
+        if self.sessions is not None:
+            query = "select pid from pg_stat_activity where application_name = 'gw'"
+            pids += [pid for (pid,) in self.sessions.execute(query)]
+        return {pid: spent for pid in pids if (spent := spent_ms(pid)) is not None}
+
+
+def spent_ms(pid: int) -> float | None:
+    """Return the processor time of a process; None if it is not on this machine, or has ended."""
+    try:
+        return cpu_s(pid) * 1e3
+    except OSError:
+        return None
+
+
+def one_at_a_time(gateway: Gateway, times: int, processors: Processors) -> dict[str, dict]:
+    """Report → first, p50 and p95 in ms, its CPU and its size. The first is that of a gateway that has just been started."""
     connection, measured = gateway.connection(), {}
     for name, path in gateway.paths().items():
-        took, size = [], 0
+        took, spent, size = [], [], 0
         for _ in range(times):
+            before = processors.used_ms()
             began = time.perf_counter()
             size = len(gateway.get(connection, path))
             took.append((time.perf_counter() - began) * 1e3)
+            spent.append(sum(after - before.get(pid, 0.0) for pid, after in processors.used_ms().items()))
         measured[name] = {
-            "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "kb": size / 1024, "took": took
+            "first": took[0], "p50": statistics.median(took), "p95": percentile(took, 0.95), "cpu": min(spent), "kb": size / 1024,
+            "took": took,
         }  # fmt: skip
         shown = {key: round(value, 1) for key, value in measured[name].items() if key != "took"}
         print(f"{name}: {shown}", file=sys.stderr)
@@ -205,10 +240,10 @@ def text(single: dict[str, dict], beside: dict[str, list[dict]], options: argpar
         f"All reports together: p95 {percentile(sorted(p for f in single.values() for p in f['took']), 0.95):.1f} ms, slowest report's p95 "
         f"{max(f['p95'] for f in single.values()):.1f} ms.",
         "",
-        "| report | size, kB | first, ms | p50, ms | p95, ms |",
-        "|---|---|---|---|---|",
+        "| report | size, kB | first, ms | p50, ms | p95, ms | CPU, ms |",
+        "|---|---|---|---|---|---|",
         *(
-            f"| `{name}` | {f['kb']:.0f} | {f['first']:.1f} | {f['p50']:.1f} | {f['p95']:.1f} |"
+            f"| `{name}` | {f['kb']:.0f} | {f['first']:.1f} | {f['p50']:.1f} | {f['p95']:.1f} | {f['cpu']:.1f} |"
             for name, f in single.items()
         ),
     ]
@@ -245,7 +280,7 @@ def main() -> None:
         run_alone()
     db = f"database: '{options.database}'" if options.database else f"db_path: {options.db}"
     with tempfile.TemporaryDirectory() as folder, Gateway(Path(folder), db, options.seconds) as gateway:
-        single = one_at_a_time(gateway, options.times)
+        single = one_at_a_time(gateway, options.times, Processors(gateway, options.database))
         beside = beside_the_data_plane(gateway, options.rate, options.rounds, options.pollers)
     report = text(single, beside, options)
     print(report)
