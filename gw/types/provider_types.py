@@ -64,6 +64,7 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "inworld": ProviderType("cloud", ("tts",), key="INWORLD_API_KEY"),
     "aws_polly": ProviderType("cloud", ("tts",), address="https://polly.REGION.amazonaws.com", key="AWS_ACCESS_KEY_ID"),
     "azure_speech": ProviderType("cloud", ("stt", "tts"), address="https://REGION.api.cognitive.microsoft.com", key="AZURE_SPEECH_KEY"),
+    "google_cloud": ProviderType("cloud", ("tts",), key="GOOGLE_API_KEY"),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),

@@ -23,6 +23,7 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
@@ -65,6 +66,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
     "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
+    "google_cloud": VendorSetup(make=FakeGoogleCloud, tts="chirp3-hd"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),

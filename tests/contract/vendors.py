@@ -33,6 +33,7 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
@@ -126,6 +127,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "inworld": _CASES,
     "aws_polly": _CASES,
     "azure_speech": _CASES,
+    "google_cloud": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -355,6 +357,8 @@ class Entrant:
     )
     streams_transcripts: bool = True
     """Of recordings."""
+    streams_speech: bool = True
+    """Its speech over HTTP comes while it is made, and not in one piece."""
     hosts: tuple[str, ...] = ()
     """More host names of the vendor."""
     reports_audio: bool = True
@@ -423,6 +427,11 @@ VENDORS: Mapping[str, Entrant] = {
         marks_end=False,
     ),
     "aws_polly": Entrant(vendor=partial(SentenceVendor, FakeAwsPolly), models={"tts": "neural", "stt": "", "llm": ""}),
+    "google_cloud": Entrant(
+        vendor=partial(SentenceVendor, FakeGoogleCloud),
+        models={"tts": "chirp3-hd", "stt": "", "llm": ""},
+        streams_speech=False,
+    ),
     "azure_speech": Entrant(
         vendor=partial(SentenceVendor, FakeAzureSpeech),
         models={"stt": "standard", "tts": "neural", "llm": ""},

@@ -1,0 +1,61 @@
+"""Google Cloud's own SDK, unchanged, with the fake vendor: what it reads is what our codec writes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from gw.providers.sim import fsk
+from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
+
+pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
+
+TEXT = "what is the weather in Paris today"
+VOICE = "en-US-Chirp3-HD-Charon"
+
+
+@pytest.fixture
+def fake() -> FakeGoogleCloud:
+    return FakeGoogleCloud(api_key="test-key", voices=frozenset({VOICE}))
+
+
+@pytest.fixture
+async def address(fake, nursery) -> str:
+    return await nursery.start(serve_asgi, fake)
+
+
+def synthesize(address: str, key: str = "test-key", voice: str = VOICE) -> Any:
+    from google.auth.api_key import Credentials
+    from google.cloud import texttospeech_v1 as tts
+    from google.cloud.texttospeech_v1.services.text_to_speech.transports.rest import TextToSpeechRestTransport
+
+    transport = TextToSpeechRestTransport(host=address, credentials=Credentials(key), url_scheme="http")
+    client = tts.TextToSpeechClient(transport=transport)
+    config = tts.AudioConfig(audio_encoding=tts.AudioEncoding.PCM, sample_rate_hertz=24_000, speaking_rate=1.1)
+    selected = tts.VoiceSelectionParams(language_code="en-US", name=voice)
+    return client.synthesize_speech(input=tts.SynthesisInput(text=TEXT), voice=selected, audio_config=config, retry=None)
+
+
+async def test_speech(fake, address):
+    made = await trio.to_thread.run_sync(lambda: synthesize(address))
+    assert " ".join(done.text for done in fsk.decode(made.audio_content, 24_000)) == TEXT
+    assert {"voice": VOICE, "text": TEXT, "speed": 1.1}.items() <= fake.ledger[0].fields.items()
+
+
+async def test_errors(address):
+    def use() -> list[tuple[int, str]]:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        answers = []
+        for arguments in ({"key": "wrong"}, {"voice": "en-US-Chirp3-HD-Nobody"}):
+            with pytest.raises(GoogleAPICallError) as caught:
+                synthesize(address, **arguments)
+            answers.append((int(caught.value.code), caught.value.message))
+        return answers
+
+    key, voice = await trio.to_thread.run_sync(use)
+    assert key[0] == 401
+    assert (voice[0], "does not exist" in voice[1]) == (400, True)
