@@ -68,6 +68,17 @@ def authorize(gateway: Gateway, need: Need, scope: Scope, now: float) -> Princip
     return principal
 
 
+def still_may(gateway: Gateway, need: Need, scope: Scope, projects: frozenset[str] | None) -> bool:
+    """Return whether whoever sent a request that goes on has its right still, for the same projects. It counts as a use of a session."""
+    try:
+        principal = authorize(gateway, need, scope, gateway.clock.now())
+    except AuthError:
+        return False
+    if principal is not None and principal.login_id:
+        keep_login(gateway, principal)
+    return projects == (principal.access.projects if principal is not None and principal.access is not None else None)
+
+
 def caller(gateway: Gateway, scope: Scope, now: float) -> Principal:
     """Identify the caller by the request's credential, or by the dashboard's session. Raises AuthError."""
     needs_one = gateway.settings.auth.on or gateway.current.catalog.tokens

@@ -3,12 +3,14 @@
 The store reports every intent and every record to its watcher, and has none while nobody listens. Each listener reads
 from its own buffer, so a slow one delays nobody: when its buffer is full it is dropped, and learns how many events it
 has missed when it reads again. Requests that began before a listener came are read from the journal.
+
+A stream ends when its listener may no longer look: the session was ended, the token revoked or expired, the role changed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 
 import msgspec
 import structlog
@@ -24,6 +26,7 @@ from gw.wire import sse
 BUFFER = 1_000  # events waiting for one listener, about 1 kB each; full = the listener is dropped
 MAX_LISTENERS = 50
 KEEPALIVE_S = 15.0
+CHECK_S = 0.5  # between two looks at the listener's right, while nothing happens; there is another one before each event
 STARTED_FIELDS = (
     *("id", "attempt", "timestamp", "project", "modality", "model_id", "requested_model", "stream"),
     *("session_id", "turn_id", "key_id", "endpoint"),
@@ -44,11 +47,14 @@ class Feed:
         self.dropped = 0
         self.ended = False
 
-    def reply(self, projects: Collection[str] | None = None) -> Reply:
-        """Return the answer for a new listener, who sees the requests of `projects`; None = of all. Raises Overloaded."""
+    def reply(self, projects: Collection[str] | None, may_look: Callable[[], bool]) -> Reply:
+        """Return the answer for a new listener, who sees the requests of `projects` (None = of all) while `may_look`.
+
+        Raises Overloaded.
+        """
         if len(self.listeners) >= MAX_LISTENERS:
             raise Overloaded(what=f"{MAX_LISTENERS} live views are open already", retry_after_s=10.0)
-        return Reply(Stream(self, projects), b"text/event-stream", [NOT_CACHED, (b"x-accel-buffering", b"no")])
+        return Reply(Stream(self, projects, may_look), b"text/event-stream", [NOT_CACHED, (b"x-accel-buffering", b"no")])
 
     def began(self, intent: Intent) -> None:
         for listener in self.listeners:
@@ -87,9 +93,10 @@ class Stream(AsyncIterator[bytes]):
     A class and not a generator: nothing would close a generator that is suspended in its `yield`.
     """
 
-    def __init__(self, feed: Feed, projects: Collection[str] | None = None) -> None:
+    def __init__(self, feed: Feed, projects: Collection[str] | None = None, may_look: Callable[[], bool] = lambda: True) -> None:
         self.missed = 0
         self._projects = projects
+        self._may_look = may_look
         self._events: deque[Event] = deque()
         self._wake = trio.Event()
         self._feed = feed
@@ -129,9 +136,16 @@ class Stream(AsyncIterator[bytes]):
         if not self._events:
             if self.missed or self._feed.ended:
                 raise StopAsyncIteration
-            with trio.move_on_after(KEEPALIVE_S):
-                await self.wait()
+            await self._wait_while_allowed(trio.current_time() + KEEPALIVE_S)
+        if not self._may_look():
+            raise StopAsyncIteration
         return self._take() or (b"" if self._feed.ended else _COMMENT)
+
+    async def _wait_while_allowed(self, until: float) -> None:
+        """Wait for something new, until the trio time `until`, or until the listener may no longer look."""
+        while (now := trio.current_time()) < until and self._may_look():
+            with trio.move_on_after(min(CHECK_S, until - now)):
+                return await self.wait()
 
     def _take(self) -> bytes:
         """Return all waiting events as one piece."""

@@ -24,6 +24,7 @@ from gw.store.chunked_body import Encoded
 from gw.types.entities import Action, AuditEntry, EntityType
 from gw.types.gate_view import GateView
 from gw.types.ids import MODALITIES, Modality
+from gw.web.authorization import still_may
 from gw.web.reply import NOT_CACHED, Reply
 from gw.web.route import LOOKUP_LAG_S, READ_LAG_S, QueryField, Raw, Request, Route, Shape
 from gw.web.routes_state import fleet_seen
@@ -184,6 +185,11 @@ _dashboard = partial(Route, "GET", tag="Dashboard")
 _chart = partial(_dashboard, lag_s=READ_LAG_S, errors=_ERRORS)
 
 
+def _live(request: Request) -> Reply:
+    may_look = partial(still_may, request.gateway, request.route.need, request.scope, request.projects)
+    return request.plane.feed.reply(request.projects, may_look)
+
+
 def _page(name: str, summary: str, handler: Any, answer: Shape, **fields: Any) -> Route:
     return _dashboard(f"/api/pages/{name}", f"page_{name}", summary, handler, answers=(answer,), **fields)
 
@@ -251,11 +257,12 @@ DASHBOARD = (
         lag_s=READ_LAG_S, answers=(listings.Projects,), errors=(503,),
     ),
     _dashboard(
-        "/api/live", "live", "Requests as they run and finish.", lambda r: r.plane.feed.reply(r.projects),
+        "/api/live", "live", "Requests as they run and finish.", _live,
         answers=(Raw("text/event-stream", {}),), errors=(503,),
         notes="Server-sent events. `running` comes first and lists the requests in flight; `started` is one call of a "
               "provider (a fallback is another one, with a higher `attempt`); `finished` is a log record. A client that does "
-              "not read in time gets `dropped` with the number of events it has missed, and is disconnected.",
+              "not read in time gets `dropped` with the number of events it has missed, and is disconnected. The stream ends within a "
+              "second when the session or the token ends, or its role changes.",
     ),
 )  # fmt: skip
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import msgspec
 import pytest
@@ -12,10 +12,11 @@ import trio
 from gw.admin.logs import log_record
 from gw.types.usage import Intent
 from gw.web.drain import Drain
-from gw.web.live_feed import BUFFER, KEEPALIVE_S, MAX_LISTENERS, Feed, Stream, event
+from gw.web.live_feed import BUFFER, CHECK_S, KEEPALIVE_S, MAX_LISTENERS, Feed, Stream, event
+from gw.web.session_cookies import LASTS_S
 from tests.fakes.answers import as_json
 from tests.fakes.edge import open_host, request
-from tests.fakes.temporary_gateway import NOON, SHOP, call, record
+from tests.fakes.temporary_gateway import ADMIN, NOON, SHOP, call, record
 
 
 def intent(number: int = 1, attempt: int = 0) -> Intent:
@@ -38,7 +39,7 @@ class View:
 
     def __init__(self) -> None:
         self.start = None
-        self.ended = False
+        self.ended = trio.Event()
         self._disconnected = trio.Event()
         self._requested = False
         self._pieces, self._parts = trio.open_memory_channel[bytes](100)
@@ -60,6 +61,13 @@ class View:
     def leave(self) -> None:
         self._disconnected.set()
 
+    def rest(self) -> bytes:
+        """Everything that was sent and not read yet."""
+        with suppress(trio.WouldBlock):
+            while True:
+                self._text += self._parts.receive_nowait()
+        return self._text
+
     async def next(self) -> tuple[str, object]:
         """Name and data of the next event; ("comment", None) for a sign of life."""
         while b"\n\n" not in self._text:
@@ -71,23 +79,23 @@ class View:
         return name.removeprefix(b"event: ").decode(), msgspec.json.decode(data.removeprefix(b"data: "))
 
 
-def scope(method: str = "GET", query: bytes = b"") -> dict[str, object]:
+def scope(method: str = "GET", query: bytes = b"", cookie: bytes = b"") -> dict[str, object]:
     return {
         "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": "/api/live",
-        "raw_path": b"/api/live", "query_string": query, "root_path": "", "headers": [(b"host", b"127.0.0.1:8080")],
+        "raw_path": b"/api/live", "query_string": query, "root_path": "", "headers": [(b"host", b"127.0.0.1:8080"), (b"cookie", cookie)],
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 8080), "extensions": {},
     }  # fmt: skip
 
 
 @asynccontextmanager
-async def watching(app, query: bytes = b""):
+async def watching(app, query: bytes = b"", cookie: bytes = b""):
     view = View()
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
 
             async def run() -> None:
-                await app(scope(query=query), view.receive, view.send)
-                view.ended = True
+                await app(scope(query=query, cookie=cookie), view.receive, view.send)
+                view.ended.set()
 
             nursery.start_soon(run)
             yield view
@@ -144,8 +152,7 @@ async def test_the_drain_ends_the_stream(gateway, app_of):
         gateway.store.finish(record(1))
         drain.begin()
         assert (await view.next())[0] == "finished"
-        while not view.ended:
-            await trio.lowlevel.checkpoint()
+        await view.ended.wait()
     assert gateway.store.watcher is None
 
 
@@ -168,8 +175,7 @@ async def test_a_view_that_opens_while_draining_shows_what_runs_and_ends(gateway
     drain.begin()
     async with watching(app_of(gateway, drain=drain)) as view:
         assert (await view.next())[0] == "running"
-        while not view.ended:
-            await trio.lowlevel.checkpoint()
+        await view.ended.wait()
 
 
 async def test_too_many_views(gateway, app):
@@ -191,9 +197,49 @@ async def test_who_may_look(guarded, app_of):
     app = app_of(guarded)
     assert (await call(app, "/api/live")).status == 401
     assert (await call(app, "/api/live", SHOP)).status == 403
-    assert (await call(app, "/api/live?since=1", {"authorization": "Bearer admin-token-8351026789"})).status == 422
+    assert (await call(app, "/api/live?since=1", ADMIN)).status == 422
     async with watching(app, b"token=admin-token-8351026789") as view:  # an EventSource sends no headers
         assert (await view.next())[0] == "running"
+
+
+async def made_token(app) -> tuple[str, dict[str, str]]:
+    body = b'{"name": "wall", "role": "viewer", "projects": ["shop"]}'
+    made = (await call(app, "/v1/tokens", {**ADMIN, "content-type": "application/json"}, method="POST", body=body)).json
+    return made["token"], {"/v1/tokens": made["token_id"]}
+
+
+async def begun_session(app, token: str) -> tuple[bytes, str]:
+    body = msgspec.json.encode({"token": token})
+    answer = await call(app, "/api/login", {"content-type": "application/json"}, method="POST", body=body)
+    (login, *_) = (await call(app, "/v1/logins", ADMIN)).json["logins"] or [{"login_id": ""}]
+    return answer.headers["set-cookie"].partition(";")[0].encode(), login["login_id"]
+
+
+async def end(app, path: str) -> None:
+    assert (await call(app, f"{path}?confirm=true", ADMIN, method="DELETE")).status == 200
+
+
+@pytest.mark.parametrize("how", ["the token is revoked", "the token's session", "the session", "the admin logs out", "expiry"])
+async def test_a_view_ends_with_its_right(guarded, app_of, how):
+    app = app_of(guarded)
+    token, ids = await made_token(app)
+    revoked = "/v1/tokens/" + ids["/v1/tokens"]
+    cookie, login_id = await begun_session(app, "admin-token-8351026789" if how in ("the admin logs out", "expiry") else token)
+    with_token = how == "the token is revoked"
+    async with watching(app, b"token=" + token.encode() if with_token else b"", b"" if with_token else cookie) as view:
+        assert (await view.next())[0] == "running"
+        if with_token or how == "the token's session":
+            await end(app, revoked)
+        elif how == "the session":
+            await end(app, f"/v1/logins/{login_id}")
+        elif how == "the admin logs out":
+            await call(app, "/api/logout", {"cookie": cookie.decode()}, method="POST")
+        else:
+            guarded.clock.at += LASTS_S
+        await view.ended.wait()
+        guarded.store.finish(record(1, project="shop"))
+        assert view.rest() == b""
+    assert guarded.store.watcher is None
 
 
 async def test_head_opens_nothing(gateway, app):
@@ -251,3 +297,23 @@ async def test_waiting_returns_at_once_for_what_came_before(feed, autojump_clock
     with trio.move_on_after(1) as waited:
         await listener.wait()
     assert waited.cancelled_caught
+
+
+async def test_the_right_is_looked_at_twice_a_second(feed, autojump_clock):
+    ends_at = trio.current_time() + 100.3
+    async with Stream(feed, None, lambda: trio.current_time() < ends_at) as stream:
+        pieces = [piece async for piece in stream]
+        assert 0 <= trio.current_time() - ends_at < CHECK_S
+    assert len(pieces) == 1 + 100 // KEEPALIVE_S
+
+
+async def test_an_event_is_not_sent_once_the_right_is_gone(feed):
+    allowed = [True]
+    async with Stream(feed, None, lambda: allowed.pop(0)) as stream:
+        await anext(stream)
+        feed.finished(record(1))
+        assert b"finished" in await anext(stream)
+        feed.finished(record(2))
+        allowed[:] = [False]
+        with pytest.raises(StopAsyncIteration):
+            await anext(stream)
