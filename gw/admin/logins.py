@@ -67,7 +67,8 @@ class LoginPreview(Schema):
 
 
 class PersonEntry(Schema):
-    """`role` is null for a person to whom no rule of gw.yaml gives one, as far as a session shows. `subject`: their id at the provider."""
+    """`role` is null for a person to whom no rule of gw.yaml gives one, as far as a session shows. `subject`: their id at the provider.
+    `seen_at`: the last use of a session that goes on, to some minutes, else when they signed in last."""
 
     person_id: str
     name: str
@@ -79,6 +80,7 @@ class PersonEntry(Schema):
     blocked: bool
     created_at: float
     signed_in_at: float
+    seen_at: float
     sessions: int
 
 
@@ -230,11 +232,12 @@ def people(catalog: Catalog, oidc: Oidc) -> People:
     entries = []
     for person in sorted(catalog.people, key=lambda person: (person.name, person.id)):
         access = access_by_claims(oidc.roles, person.claims) if person.issuer == oidc.issuer else None
-        sessions = sum((login.issuer, login.subject) == (person.issuer, person.subject) for login in catalog.logins)
+        own = [login.seen_at for login in catalog.logins if (login.issuer, login.subject) == (person.issuer, person.subject)]
         entries.append(
             from_attributes(
-                PersonEntry, person, person_id=person.id, role=access.role if access else None, sessions=sessions,
+                PersonEntry, person, person_id=person.id, role=access.role if access else None, sessions=len(own),
                 projects=sorted_projects(access) if access else [], capture=access is not None and access.capture,
+                seen_at=max(own, default=person.signed_in_at),
             )
         )  # fmt: skip
     return People(people=entries)

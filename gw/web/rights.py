@@ -96,6 +96,7 @@ NEEDS: Mapping[str, Need] = {
     "create_token": Need("admin", "listed"),
     "get_token": Need("admin", "listed"),
     "revoke_token": Need("admin", "listed"),
+    "page_people": Need("admin", "listed"),
     # people and their sessions of the dashboard
     **dict.fromkeys(("list_people", "update_person", "list_logins", "end_login"), _ADMIN_ALL),
     # requests of apps

@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 
 from gw.admin import logins, tokens
+from gw.admin.people_page import PeoplePage, people_page
 from gw.admin.registrar import Deleted
 from gw.types.roles import Access
 from gw.web.route import QueryField, Request, Route
@@ -30,6 +31,11 @@ def revoke_token(request: Request) -> Awaitable[tokens.TokenPreview | Deleted]:
 
 def own_login(request: Request) -> str:
     return "" if request.principal is None else request.principal.login_id
+
+
+def page(request: Request) -> PeoplePage:
+    oidc = request.gateway.settings.auth.oidc
+    return people_page(request.catalog, oidc, own_login(request), everybody=request.projects is None)
 
 
 _tokens = partial(Route, tag="People")
@@ -71,5 +77,9 @@ PEOPLE = (
         "DELETE", "/v1/logins/{login_id}", "end_login", "End a session of the dashboard, from the next request on.",
         lambda r: logins.end(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor), query=(_CONFIRM,),
         answers=(logins.LoginPreview, Deleted), errors=(404, 422, 503),
+    ),
+    Route(
+        "GET", "/api/pages/people", "page_people", "Service tokens, people and sessions.", page, tag="Dashboard", answers=(PeoplePage,),
+        notes="An administrator of some projects sees the tokens for these projects only.",
     ),
 )  # fmt: skip

@@ -39,7 +39,7 @@ _ENCODINGS = {".br": "br", ".gz": "gzip"}  # suffix of a precompressed sibling â
 
 PAGES = frozenset((
     "live", "sessions", "turns", "logs", "latency", "costs", "reliability", "alerts", "providers", "models", "projects", "keys",
-    "playground", "audit", "settings",
+    "playground", "audit", "people", "settings",
 ))  # fmt: skip
 """First segments of the paths of the dashboard's pages (frontend/src/lib/pages.ts)."""
 

@@ -172,7 +172,7 @@ def view(chromium: Callable[..., Browser]) -> Iterator[OpenView]:
         *,
         theme: str = "light",
         width: int = 1280,
-        allowed: str = "",
+        allowed: str | tuple[str, ...] = (),
         arguments: tuple[str, ...] = (),
         **context: Any,
     ) -> View:
@@ -180,7 +180,7 @@ def view(chromium: Callable[..., Browser]) -> Iterator[OpenView]:
         profile = chromium(*arguments).new_context(**look, **context)
         profile.set_default_timeout(WITHIN_MS)
         made = View(profile.new_page(), site, [], [])
-        _watch(made, allowed)
+        _watch(made, (allowed,) if isinstance(allowed, str) else allowed)
         opened.append(made)
         return made
 
@@ -190,9 +190,9 @@ def view(chromium: Callable[..., Browser]) -> Iterator[OpenView]:
         assert made.troubles == []
 
 
-def _watch(view: View, allowed: str) -> None:
+def _watch(view: View, allowed: tuple[str, ...]) -> None:
     def noted(kind: str, text: str) -> None:
-        if not allowed or allowed not in text:
+        if not any(part in text for part in allowed):
             view.troubles.append(f"{kind}: {text}")
 
     def asked(url: str) -> None:

@@ -25,6 +25,7 @@ PAGES = {
     "/keys": "Keys",
     "/playground": "Playground",
     "/audit": "Audit",
+    "/people": "People",
     "/settings": "Settings",
 }
 STREAM = "/api/live"
@@ -62,7 +63,7 @@ def test_the_navigation_goes_through_all_pages_without_loading_anew(used, view):
         page.locator("main h1", has_text=title).wait_for()
         assert page.url == used.url + path
     page.go_back()
-    page.locator("main h1", has_text="Audit").wait_for()
+    page.locator("main h1", has_text="People").wait_for()
     assert page.evaluate("window.kept")
 
 

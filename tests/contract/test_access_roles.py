@@ -39,7 +39,7 @@ OPERATOR = {
 }  # fmt: skip
 ADMINISTRATOR = {
     "create_project", "delete_project", "create_provider", "update_provider", "delete_provider", "list_tokens", "create_token",
-    "get_token", "revoke_token", "list_people", "update_person", "list_logins", "end_login",
+    "get_token", "revoke_token", "page_people", "list_people", "update_person", "list_logins", "end_login",
 }  # fmt: skip
 """Every other route needs a viewer."""
 CAPTURE = {"read_capture", "capture_audio", "search_capture", "forget_capture", "phrase_cache"}

@@ -81,7 +81,7 @@ READS = {
     "reliability": "/api/reliability", "turns": "/api/turns", "turn": "/api/turns/t1",
     "sessions": "/v1/sessions", "conversation": "/v1/sessions/s1", "route": "/api/route?model=sim/echo",
     "page_latency": "/api/pages/latency?model=groq/openai/gpt-oss-20b&other=sim/echo", "page_costs": "/api/pages/costs",
-    **{f"page_{name}": f"/api/pages/{name}" for name in ("providers", "models", "projects", "keys", "playground", "settings")},
+    **{f"page_{name}": f"/api/pages/{name}" for name in ("providers", "models", "projects", "keys", "playground", "people", "settings")},
 }  # fmt: skip
 CAPTURED = {"read_capture", "capture_audio"}
 """Reads of what was captured; `tests/contract/test_capture.py` tests them."""

@@ -7,9 +7,11 @@ Its endpoints and members are those of OpenID Connect Core 1.0, Discovery 1.0 an
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from hashlib import sha256
+from queue import Queue
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -101,6 +103,10 @@ class FakeOpenId:
         status, answer = self._answer(path, dict(scope["headers"]), body.decode())
         content = msgspec.json.encode(answer)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        if path == "/auth":  # who is known here is sent back at once
+            query = self.authorize(f"{self.issuer}/auth?{scope['query_string'].decode()}")
+            status = 302
+            headers.append((b"location", f"{self.codes[query['code']]['redirect_uri']}?{urlencode(query)}".encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
@@ -148,6 +154,27 @@ async def open_fake_openid(now: Callable[[], float]) -> AsyncIterator[FakeOpenId
         provider.issuer = await nursery.start(serve_asgi, provider)
         yield provider
         nursery.cancel_scope.cancel()
+
+
+@contextmanager
+def loopback_openid(now: Callable[[], float]) -> Iterator[FakeOpenId]:
+    """Run a provider in a thread of its own, for gateways and browsers that are processes."""
+    ready: Queue[tuple[FakeOpenId, trio.lowlevel.TrioToken, trio.Event]] = Queue()
+
+    async def run() -> None:
+        async with open_fake_openid(now) as provider:
+            over = trio.Event()
+            ready.put((provider, trio.lowlevel.current_trio_token(), over))
+            await over.wait()
+
+    thread = threading.Thread(target=trio.run, args=(run,))
+    thread.start()
+    provider, token, over = ready.get(timeout=10)
+    try:
+        yield provider
+    finally:
+        token.run_sync_soon(over.set)
+        thread.join()
 
 
 def callback_target(query: dict[str, str]) -> str:

@@ -27,6 +27,7 @@ export const PAGES: readonly Page[] = [
   { path: "/keys", name: "Keys", icon: "keys", group: "manage", scoped: "none", load: () => import("../pages/Keys.svelte") },
   { path: "/playground", name: "Playground", icon: "playground", group: "more", scoped: "none", load: () => import("../pages/Playground.svelte") },
   { path: "/audit", name: "Audit", icon: "audit", group: "more", scoped: "anytime", load: () => import("../pages/Audit.svelte") },
+  { path: "/people", name: "People", icon: "people", group: "more", scoped: "none", load: () => import("../pages/People.svelte") },
   { path: "/settings", name: "Settings", icon: "settings", group: "more", scoped: "none", load: () => import("../pages/Settings.svelte") },
 ];
 

@@ -224,6 +224,13 @@ export interface Shapes {
     api_key?: string | null;
     base_url?: string | null;
   };
+  CreateToken: {
+    name: string;
+    role: "admin" | "operator" | "viewer";
+    projects?: string[] | null;
+    capture?: boolean;
+    expires_at?: number | null;
+  };
   DashboardModel: {
     modality: "llm" | "stt" | "tts";
     provider: string;
@@ -455,6 +462,18 @@ export interface Shapes {
     status: "logged_in" | "open";
     expires_at: number | null;
   };
+  LoginEntry: {
+    login_id: string;
+    name: string;
+    person_id: string | null;
+    token_id: string | null;
+    created_at: number;
+    seen_at: number;
+    expires_at: number;
+    address: string;
+    agent: string;
+    this_one: boolean;
+  };
   LogoutAnswer: {
     status: "logged_out";
     redirect: string | null;
@@ -479,6 +498,18 @@ export interface Shapes {
     budgets: Shapes["BudgetUse"][];
     source: "db" | "yaml";
     key: string;
+  };
+  MadeToken: {
+    token_id: string;
+    name: string;
+    token_masked: string;
+    role: "admin" | "operator" | "viewer";
+    projects: string[] | null;
+    capture: boolean;
+    created_at: number;
+    created_by: string;
+    expires_at: number | null;
+    token: string;
   };
   MedianAndTail: {
     p50: number | null;
@@ -579,6 +610,14 @@ export interface Shapes {
     budgets: Shapes["BudgetState"][];
     compared: Shapes["Comparison"];
   };
+  PeoplePage: {
+    tokens: Shapes["TokenEntry"][];
+    people: Shapes["PersonEntry"][];
+    logins: Shapes["LoginEntry"][];
+    projects: string[];
+    everybody: boolean;
+    sign_in: boolean;
+  };
   Percentiles: {
     p50: number | null;
     p95: number | null;
@@ -598,6 +637,20 @@ export interface Shapes {
     ttfb: Shapes["Quantiles"];
     ttfb_by_modality: { [key: string]: Shapes["Quantiles"] };
     first_audio: Shapes["FirstAudio"];
+  };
+  PersonEntry: {
+    person_id: string;
+    name: string;
+    issuer: string;
+    subject: string;
+    role: "admin" | "operator" | "viewer" | null;
+    projects: string[] | null;
+    capture: boolean;
+    blocked: boolean;
+    created_at: number;
+    signed_in_at: number;
+    seen_at: number;
+    sessions: number;
   };
   PlaygroundPage: {
     auth_on: boolean;
@@ -914,6 +967,17 @@ export interface Shapes {
     step_s: number;
     times: number[];
     series: Shapes["TimeLine"][];
+  };
+  TokenEntry: {
+    token_id: string;
+    name: string;
+    token_masked: string;
+    role: "admin" | "operator" | "viewer";
+    projects: string[] | null;
+    capture: boolean;
+    created_at: number;
+    created_by: string;
+    expires_at: number | null;
   };
   TurnDetail: {
     turn_id: string;
