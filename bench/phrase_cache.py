@@ -1,6 +1,7 @@
-"""Measure how soon speech that the phrase cache has begins, over HTTP and over a WebSocket.
+"""Measure how soon speech that the phrase cache has begins, over HTTP and over a WebSocket, and what many phrases on the disk hold.
 
     python bench/phrase_cache.py [--requests 200]
+    python bench/phrase_cache.py --entries 1000000
 
 Starts a gateway with a simulated voice and has a greeting spoken, which is kept. Then it requests the same greeting again and again, one
 request after the other, and prints the time from the last byte of the request to the first byte of audio, as an app on the same machine
@@ -10,28 +11,38 @@ ones slower, and leave the quickest.
     http       POST /v1/audio/speech, of OpenAI's protocol
     cartesia   WS /tts/websocket, a context for each greeting
     deepgram   WS /v1/speak, a `Flush` after each greeting
+
+`--entries` writes so many short phrases to a file instead, opens it again as at a start, and prints the memory that the process has
+grown by (resident, and Python's own by tracemalloc for a tenth of them), the time to read the file through, how long the event loop was
+held up meanwhile, and how long a phrase takes to come from the disk. A million take some minutes and 1 GB of the disk.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
 import trio
-from run import CACHED, free_port, wait_until_it_answers
+from run import CACHED, free_port, rss_mb, wait_until_it_answers
 
 from gw.net.connect import Origin
 from gw.net.http1 import Pool
 from gw.net.ws import WebSocket, open_ws
+from gw.policy.phrase_cache import KeptPhrase, Take, key_of
+from gw.store.phrase_store import PhraseStore
+from gw.telemetry.clock import SystemClock
+from gw.types.audio import PCM_24K
 
 TARGET_MS = 2.0
 TEXT = "Welcome to the hotel. How can I help you?"
@@ -42,6 +53,7 @@ providers: {{voice: {{type: sim, latency_ms: 0}}}}
 models: {{tts: {{voice/tone: {{}}}}}}
 projects: {{default: {{phrase_cache: {{}}}}}}
 """
+_VOICE = b"v" * 32
 _OUTPUT = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
 
 
@@ -106,10 +118,72 @@ async def run(port: int, count: int) -> bool:
     return all(good)
 
 
+async def store_many(folder: Path, count: int) -> None:
+    key = os.urandom(32)
+
+    async def read_key() -> bytes:
+        return key
+
+    def made() -> PhraseStore:
+        return PhraseStore(folder / "gw.db", SystemClock(), max_bytes=10**12, key=read_key)
+
+    before_mb = rss_mb(os.getpid())
+    began = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        store = made()
+        await nursery.start(store.run)
+        for number in range(count):
+            store.put(*phrase(number))
+            if number % 400 == 399:
+                await store.flush()
+            if number == count * 9 // 10:
+                await store.flush()
+                tracemalloc.start()
+                traced, _ = tracemalloc.get_traced_memory()
+        await store.flush()
+        grown = tracemalloc.get_traced_memory()[0] - traced
+        tracemalloc.stop()
+        mb = store.totals.bytes / 1e6
+        print(f"{store.totals.phrases} phrases, {mb:.0f} MB, written in {time.perf_counter() - began:.0f} s", flush=True)
+        each = grown / (count - count * 9 // 10)
+        print(f"memory: {rss_mb(os.getpid()) - before_mb:.0f} MB resident; {each:.1f} bytes of Python's own for each phrase")
+        nursery.cancel_scope.cancel()
+    began = time.perf_counter()
+    async with trio.open_nursery() as nursery:
+        store, longest_s = made(), 0.0
+        await nursery.start(store.run)
+        while not store.knows_all:
+            at = time.perf_counter()
+            await trio.sleep(0.001)
+            longest_s = max(longest_s, time.perf_counter() - at)
+        took_s = time.perf_counter() - began
+        print(f"opened and read through in {took_s:.1f} s; a sleep of 1 ms took {longest_s * 1000:.1f} ms at most meanwhile")
+        times_ms = []
+        for number in range(0, count, max(1, count // 200)):
+            at = time.perf_counter()
+            assert await store.load(phrase(number)[0]) is not None
+            times_ms.append(1_000 * (time.perf_counter() - at))
+        missing = sum(store.may_have(phrase(count + number)[0]) for number in range(10_000))
+        print(f"a phrase from the disk: median {statistics.median(times_ms):.2f} ms, longest {max(times_ms):.2f} ms", end="; ")
+        print(f"{missing / 100:.2f} % of texts that are not there are looked for")
+        print(f"memory: {rss_mb(os.getpid()) - before_mb:.0f} MB resident")
+        nursery.cancel_scope.cancel()
+
+
+def phrase(number: int) -> tuple[bytes, KeptPhrase]:
+    text = f"This is sentence {number}, one of many."
+    return key_of(_VOICE, text), KeptPhrase("p", "voice/tone", "v", text, [Take(PCM_24K, b"a" * 200, ())], _VOICE)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--entries", type=int, default=0)
     args = parser.parse_args()
+    if args.entries:
+        with tempfile.TemporaryDirectory() as name:
+            trio.run(store_many, Path(name), args.entries)
+        return 0
     with tempfile.TemporaryDirectory() as name:
         folder, port = Path(name), free_port()
         (folder / "gw.yaml").write_text(CONFIG.format(port=port, folder=folder))

@@ -43,6 +43,7 @@ from gw.relay.relay import Relay
 from gw.store.capture_writer import CaptureStore
 from gw.store.configured import open_configured, open_configured_readonly
 from gw.store.journal_use import JournalUse
+from gw.store.phrase_store import PhraseStore, phrase_store_of
 from gw.store.store import Store
 from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
@@ -56,7 +57,7 @@ from gw.types.worker_state import WorkerState
 
 HealthProblem = Literal[
     "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
-    "changes_not_received", "telemetry_not_exported",
+    "changes_not_received", "telemetry_not_exported", "phrases_not_stored",
 ]
 
 _LEAVE_S = 1.0
@@ -73,6 +74,8 @@ class Gateway:
     store: Store
     captures: CaptureStore | None = None
     """None: there is no secret to encrypt captured content with, so nothing is captured."""
+    phrase_store: PhraseStore | None = None
+    """Keeps phrases of the phrase cache on the disk; None: it has its memory only."""
     telemetry: SpanExporter | None = None
     """Exports committed records by OTLP; None: nothing is exported."""
     relay: Relay
@@ -132,6 +135,7 @@ class Gateway:
             ("reload_failed", self.failed_reload),
             ("retention_held", self.store.retention_held),
             ("capture_not_written", self.captures is not None and self.captures.trouble),
+            ("phrases_not_stored", self.phrase_store is not None and self.phrase_store.trouble),
             ("fleet_unreachable", self.leases is not None and self.leases.is_alone),
             ("changes_not_received", self.store.changes_lost),
             ("telemetry_not_exported", self.telemetry is not None and self.telemetry.trouble),
@@ -262,16 +266,22 @@ async def open_gateway(
             registrar.adopt(settings, share.catalog)
             ledger = Ledger(clock, {}, leases=leases)
         pool = make_pool()
-        captures = None if read_only or share or not settings.secret else _captures(settings, clock, registrar)
+        captures = None if read_only or share or not settings.secret else CaptureStore(
+            settings.cost_tracking.db_path, clock, max_bytes=int(settings.capture.max_mb * 1_000_000),
+            key=registrar.capture_key, keep_s=registrar.capture_keep_s,
+        )  # fmt: skip
         accounting = Accounting(
             clock=clock, book=book, ledger=ledger, records=store, observer=metrics, captures=share.captures if share else captures
         )
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
+        relay = Relay(planner, None if share is None else share.turns)
+        phrase_store = None if read_only or share else phrase_store_of(settings, clock, registrar.capture_key)
+        relay.phrases.disk = phrase_store
         gateway = Gateway(
             settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
-            telemetry=telemetry, relay=Relay(planner, None if share is None else share.turns), leases=leases, bank=fleet, ledger=ledger,
+            phrase_store=phrase_store, telemetry=telemetry, relay=relay, leases=leases, bank=fleet, ledger=ledger,
             limits=limits, metrics=metrics, book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
         async with _running(gateway, notices, read_only=read_only):
@@ -287,6 +297,8 @@ async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only:
                 nursery.start_soon(gateway.relay.in_flight.keeper.run)
                 if gateway.captures is not None:
                     nursery.start_soon(gateway.captures.run)
+                if gateway.phrase_store is not None:
+                    await nursery.start(gateway.phrase_store.run)
                 if gateway.leases is not None:
                     await nursery.start(gateway.leases.run)
                     if gateway.bank is not None:
@@ -368,13 +380,6 @@ def _share_limits(ledger: Ledger, catalog: Catalog, auth: Auth, *, only_used: bo
     ledger.share(
         [owner for owner in owners if owner is not None], {id_: limits for id_, _, limits in limited}, only_used=only_used
     )
-
-
-def _captures(settings: Settings, clock: Clock, registrar: Registrar) -> CaptureStore:
-    return CaptureStore(
-        settings.cost_tracking.db_path, clock, max_bytes=int(settings.capture.max_mb * 1_000_000),
-        key=registrar.capture_key, keep_s=registrar.capture_keep_s,
-    )  # fmt: skip
 
 
 def _store(

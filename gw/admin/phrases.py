@@ -9,6 +9,7 @@ from gw.admin.schemas import Schema, Usd, usd
 from gw.errors import RequestError
 from gw.policy.phrase_cache import KeptPhrase, PhraseCache
 from gw.registry.catalog import Catalog
+from gw.store.phrase_store import PhraseStore
 
 DEFAULT_PHRASES, MAX_PHRASES = 100, 1_000
 _OF_WORKERS = "each process of serve.workers has a phrase cache of its own, which no other one can read; restart them to empty it"
@@ -28,16 +29,33 @@ class CachedPhrase(Schema):
     saved_usd: Usd
 
 
+class PhrasesOnDisk(Schema):
+    """Phrases on the disk, and what was done there since the gateway started. `trouble`: why nothing can be stored now, else empty."""
+
+    phrases: int
+    bytes: int
+    max_bytes: int
+    stored: int
+    loaded: int
+    evicted: int
+    dropped: int
+    failed: int
+    trouble: str
+
+
 class CacheReport(Schema):
-    """Figures since the gateway started. `latest`: the phrases used last, the latest first."""
+    """Figures since the gateway started; phrases and bytes are those in memory. `hit_ratio`: hits of all that were looked for, null
+    before the first. `disk` is null where nothing is kept there. `latest`: the phrases in memory that were used last, the latest first."""
 
     phrases: int
     bytes: int
     max_bytes: int
     hits: int
     misses: int
+    hit_ratio: float | None
     evicted: int
     saved_usd: Usd
+    disk: PhrasesOnDisk | None
     latest: Sequence[CachedPhrase]
 
 
@@ -47,7 +65,8 @@ class CacheCleared(Schema):
 
 
 def report(
-    cache: PhraseCache, catalog: Catalog, *, workers: int, limit: str | int = DEFAULT_PHRASES, project: str | None = None
+    cache: PhraseCache, disk: PhraseStore | None, catalog: Catalog, *, workers: int, limit: str | int = DEFAULT_PHRASES,
+    project: str | None = None,
 ) -> CacheReport:
     """Raises RequestError, UnknownProjectError."""
     _require_own(workers)
@@ -55,8 +74,21 @@ def report(
     figures = cache.figures
     return CacheReport(
         phrases=figures.phrases, bytes=figures.bytes, max_bytes=cache.most_bytes, hits=figures.hits, misses=figures.misses,
-        evicted=figures.evicted, saved_usd=usd(figures.saved_nusd),
+        hit_ratio=hit_ratio(figures.hits, figures.misses), evicted=figures.evicted, saved_usd=usd(figures.saved_nusd),
+        disk=None if disk is None else _on_disk(disk),
         latest=[_shown(phrase) for phrase in cache.latest(count, project=wanted)],
+    )  # fmt: skip
+
+
+def hit_ratio(hits: int, misses: int) -> float | None:
+    return hits / (hits + misses) if hits or misses else None
+
+
+def _on_disk(store: PhraseStore) -> PhrasesOnDisk:
+    totals, counters = store.totals, store.counters
+    return PhrasesOnDisk(
+        phrases=totals.phrases, bytes=totals.bytes, max_bytes=store.max_bytes, stored=counters.stored, loaded=counters.loaded,
+        evicted=counters.evicted, dropped=counters.dropped, failed=counters.failed, trouble=store.trouble,
     )  # fmt: skip
 
 
@@ -67,13 +99,18 @@ def _shown(phrase: KeptPhrase) -> CachedPhrase:
     )  # fmt: skip
 
 
-def clear(
-    cache: PhraseCache, catalog: Catalog, *, workers: int, project: str | None, model: str | None, voice: str | None
+async def clear(
+    cache: PhraseCache, disk: PhraseStore | None, catalog: Catalog, *, workers: int, project: str | None, model: str | None,
+    voice: str | None,
 ) -> CacheCleared:
-    """Forget the phrases of a project, a model and a voice; None = of all. Raises RequestError, UnknownProjectError."""
+    """Forget the phrases of a project, a model and a voice; None = of all. Raises RequestError, UnknownProjectError, StoreUnavailable.
+
+    Those on the disk are most of those in memory, and are counted instead of them.
+    """
     _require_own(workers)
     chosen = project_filter(catalog, project)
-    return CacheCleared(phrases=cache.clear(project=chosen, model_id=model or None, voice=voice))
+    count = 0 if disk is None else await disk.clear(project=chosen, model_id=model or None, voice=voice)
+    return CacheCleared(phrases=max(count, cache.clear(project=chosen, model_id=model or None, voice=voice)))
 
 
 def _require_own(workers: int) -> None:

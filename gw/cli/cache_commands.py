@@ -1,8 +1,9 @@
-"""`gw cache`: speech of repeated texts that is kept in memory."""
+"""`gw cache`: speech of repeated texts that is kept."""
 
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,16 @@ def list_(project: str | None, limit: int, as_json: bool, backend: Backend) -> N
     if not as_json:
         aside(
             f"{answer['phrases']} phrases, {answer['bytes'] / 1e6:.1f} of {answer['max_bytes'] / 1e6:g} MB; since the start "
-            f"{answer['hits']} hits, {answer['misses']} misses, {money(answer['saved_usd'])} saved"
+            f"{answer['hits']} hits, {answer['misses']} misses{_ratio(answer['hit_ratio'])}, {money(answer['saved_usd'])} saved"
         )
+        if (disk := answer["disk"]) is not None:
+            aside(f"on the disk {disk['phrases']} phrases, {disk['bytes'] / 1e6:.1f} of {disk['max_bytes'] / 1e6:g} MB")
+            if disk["trouble"]:
+                aside(f"nothing is stored there now: {disk['trouble']}")
+
+
+def _ratio(ratio: float | None) -> str:
+    return "" if ratio is None else f" ({100 * ratio:.0f} % from the cache)"
 
 
 def _row(phrase: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -80,11 +89,13 @@ def warm(file: Path, model: str, voice: str, audio_format: str, project: str | N
     texts = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
     if not texts:
         raise CommandFailed(f"{file} has no text: write one on each line")
-    spent, headers = 0.0, {"X-GW-Project": project} if project else {}
-    for text in texts:
-        for _ in range(takes):
+    spent, kept, headers = 0.0, 0, {"X-GW-Project": project} if project else {}
+    with click.progressbar([text for text in texts for _ in range(takes)], label="speaking", file=sys.stderr) as bar:
+        for text in bar:
             call = voice_client.speak(backend, text, model, voice, audio_format, headers, io.BytesIO())
             spent += call.cost_usd or 0
+            kept += call.cache == "hit"
             if not call.cache:
                 raise CommandFailed(f"not kept: {text[:40]!r}. The project needs phrase_cache, whose `longest` allows the text")
-    aside(f"{len(texts)} texts spoken, {money(spent)}")
+    there = f", {kept} of them were in the cache already" if kept else ""
+    aside(f"{len(texts)} texts spoken, {money(spent)}{there}")

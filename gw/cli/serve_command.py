@@ -141,7 +141,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None, workers: in
     if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
         raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
-    check_capture(settings)
+    check_capture(attrs.evolve(settings, serve=address))
     check_mcp(settings, address.host)
     check_alerts(settings)
     if is_loopback(address.host) or settings.auth.on:

@@ -1,4 +1,4 @@
-"""Conditions that a project must meet before anything of it can be captured, for gw.yaml and for the API alike."""
+"""Conditions that must be met before words or speech can be stored encrypted: what projects capture, and phrases on the disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | No
 
 
 def check_capture(settings: Settings) -> None:
-    """Raise ConfigError if something would have to be captured that cannot be.
+    """Raise ConfigError if something would have to be captured, or phrases to be kept on the disk, that cannot be.
 
     Not checked when the file is read: commands read it in shells that have no secret.
     """
@@ -40,5 +40,18 @@ def check_capture(settings: Settings) -> None:
             line = settings.lines.get(("projects", project.id, "capture"), 0)
             file = "" if settings.path is None else str(settings.path)
             problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where=f"projects.{project.id}.capture"))
+    if settings.routing.phrase_cache_disk_mb and (missing := _missing_for_phrases(settings)):
+        line = settings.lines.get(("routing", "phrase_cache_disk_mb"), 0)
+        file = "" if settings.path is None else str(settings.path)
+        problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where="routing.phrase_cache_disk_mb"))
     if problems:
         raise ConfigError(problems=tuple(problems))
+
+
+def _missing_for_phrases(settings: Settings) -> tuple[str, str] | None:
+    """Return why phrases cannot be kept on the disk and what to do about it; None if they can."""
+    if not settings.secret:
+        return "phrases on the disk need GW_SECRET, with which they are encrypted", "set it to a long random text, and keep that"
+    if settings.serve.workers != 1:
+        return "phrases are not kept on the disk with serve.workers", "remove one of the two settings"
+    return None

@@ -181,6 +181,9 @@ class Routing:
     phrase_cache_mb: Annotated[
         float, Meta(ge=0, le=100_000), "memory for speech that projects with `phrase_cache` keep; 1 MB = 1,000,000 bytes"
     ] = 64.0
+    phrase_cache_disk_mb: Annotated[
+        float, Meta(ge=0, le=10_000_000), "the same on the disk, encrypted, beside the database; needs GW_SECRET. 0: none is kept there"
+    ] = 0.0
     unlisted_models: Annotated[
         Literal["vendor", "refuse"], "a bare model name that is not listed: the vendor whose protocol the app speaks; or refuse"
     ] = "vendor"

@@ -1,9 +1,10 @@
-"""Phrase cache: speech of texts that projects say again and again, kept in memory so that no vendor speaks them twice.
+"""Phrase cache: speech of texts that projects say again and again, kept so that no vendor speaks them twice.
 
 An entry is one text in one voice: every setting that changes its sound is part of its key, the vendor's model and address too, so
 that a change of any of them finds nothing. Space around a text is not part of it. It has up to `takes` recordings, which are used in
 turn. The beginnings of texts are known as well, so that live speech whose text is still to come is held back only while it may be a
-kept one. Entries that were not used for longest leave when the memory is full. Nothing is written to a disk.
+kept one. Entries that were not used for longest leave when the memory is full. With `disk` they are kept there as well: what memory does
+not have comes back from it with `recall`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import blake2b, sha256
+from typing import Protocol
 
 import msgspec
 
@@ -62,6 +64,22 @@ class KeptPhrase(msgspec.Struct, eq=False):
         return [_mark(self.voice_key, self.text[:size]) for size in beginnings(len(self.text))]
 
 
+class PhraseDisk(Protocol):
+    """Phrases on a disk. Only `load` takes time."""
+
+    def put(self, key: bytes, phrase: KeptPhrase) -> None: ...
+
+    def touch(self, key: bytes) -> None:
+        """Note that a phrase was used."""
+
+    def may_have(self, key: bytes) -> bool: ...
+
+    def may_begin(self, mark: bytes) -> bool:
+        """Return whether a text may begin as a mark says."""
+
+    async def load(self, key: bytes) -> KeptPhrase | None: ...
+
+
 class PhraseFigures(msgspec.Struct, frozen=True):
     """Size of the cache, and what it has done since the start."""
 
@@ -77,6 +95,7 @@ class PhraseCache:
     """The phrases of all projects of one process."""
 
     def __init__(self, most_bytes: int = 0) -> None:
+        self.disk: PhraseDisk | None = None
         self._most_bytes = most_bytes
         self._phrases: OrderedDict[bytes, KeptPhrase] = OrderedDict()
         self._beginnings: dict[bytes, int] = {}  # number of phrases for each mark
@@ -102,7 +121,18 @@ class PhraseCache:
 
     def may_have(self, voice_key: bytes, beginning: str) -> bool:
         """Return whether a phrase in this voice begins like this, as far as the marks tell."""
-        return _mark(voice_key, beginning_of(beginning)) in self._beginnings
+        mark = _mark(voice_key, beginning_of(beginning))
+        return mark in self._beginnings or (self.disk is not None and self.disk.may_begin(mark))
+
+    def is_elsewhere(self, key: bytes) -> bool:
+        """Return whether a phrase that memory does not have may be on the disk."""
+        return key not in self._phrases and self.disk is not None and self.disk.may_have(key)
+
+    async def recall(self, key: bytes) -> None:
+        """Take a phrase from the disk into memory, if it is there."""
+        if self.disk is not None and (phrase := await self.disk.load(key)) is not None and key not in self._phrases:
+            self._remember(key, phrase)
+            self._shrink()
 
     def note_miss(self) -> None:
         self._misses += 1
@@ -114,6 +144,8 @@ class PhraseCache:
             self.note_miss()
             return None
         self._phrases.move_to_end(key)
+        if self.disk is not None:
+            self.disk.touch(key)
         self._hits += 1
         phrase.used += 1
         return phrase.takes[(phrase.used - 1) % len(phrase.takes)]
@@ -130,15 +162,20 @@ class PhraseCache:
             return
         known = self._phrases.get(key)
         if known is None:
-            self._phrases[key] = phrase
-            self._bytes += phrase.size
-            for mark in phrase.marks():
-                self._beginnings[mark] = self._beginnings.get(mark, 0) + 1
+            self._remember(key, phrase)
         elif len(known.takes) < takes:
             known.takes += phrase.takes
             self._bytes += sum(take.size for take in phrase.takes)
             self._phrases.move_to_end(key)
+        if self.disk is not None:
+            self.disk.put(key, self._phrases[key])
         self._shrink()
+
+    def _remember(self, key: bytes, phrase: KeptPhrase) -> None:
+        self._phrases[key] = phrase
+        self._bytes += phrase.size
+        for mark in phrase.marks():
+            self._beginnings[mark] = self._beginnings.get(mark, 0) + 1
 
     def _shrink(self) -> None:
         while self._bytes > self._most_bytes:

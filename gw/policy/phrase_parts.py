@@ -87,7 +87,11 @@ class TextParts:
         return self._waiting.popleft()
 
     def add(self, text: str) -> None:
+        """Add text, of which `decide` makes parts."""
         self._text += text
+
+    def decide(self) -> None:
+        """Make parts of the text, as far as it need not wait. Like `expire`, `flush` and `finish`, call it again if `kept` has raised."""
         self._decide()
 
     def expire(self) -> None:

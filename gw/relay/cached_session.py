@@ -16,9 +16,10 @@ What a vendor speaks as one part, to its end and alone, is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
+from typing import TypeVar
 
 import trio
 
@@ -47,12 +48,21 @@ from gw.types.pending import Pending
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, WordTiming
 
+T = TypeVar("T")
+
 _PIECE_S = 0.2
 _PIECE_BYTES = 16_384  # of audio whose length cannot be read
 
 
+class NotInMemory(Exception):
+    """A phrase may be on the disk, and has to be looked for there first."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+
+
 class KeptVoice:
-    """The texts that the cache has in the voice of one candidate."""
+    """The texts that the cache has in the voice of one candidate. `has` raises NotInMemory once for a text."""
 
     def __init__(self, cache: PhraseCache, rules: PhraseRules, voice_key: bytes, model: Model, voice: str) -> None:
         self.model = model
@@ -60,9 +70,14 @@ class KeptVoice:
         self.voice_key = voice_key
         self._cache = cache
         self._takes = rules.takes
+        self._recalled: set[bytes] = set()
 
     def has(self, text: str) -> bool:
-        return self._cache.has(key_of(self.voice_key, text), self._takes)
+        key = key_of(self.voice_key, text)
+        if self._cache.is_elsewhere(key) and key not in self._recalled:
+            self._recalled.add(key)
+            raise NotInMemory(key)
+        return self._cache.has(key, self._takes)
 
     def may_have(self, beginning: str) -> bool:
         return self._cache.may_have(self.voice_key, beginning)
@@ -170,6 +185,7 @@ class CachedSpeakingSession(SpeakingSession):
             self._find_turn()
             async with self._deciding:
                 self._parts.add(text)
+                await self._decided(self._parts.decide)
                 await self._release()
 
     async def send_frame(self, frame: str, text: str = "") -> None:
@@ -179,7 +195,7 @@ class CachedSpeakingSession(SpeakingSession):
         self.text.flush()
         self._find_turn(complete=True)
         async with self._deciding:
-            for_vendor = self._parts.flush()
+            for_vendor = await self._decided(self._parts.flush)
             await self._release()
             if for_vendor and self._part is not None and self._part is self._parts.open:
                 await self._send(None)
@@ -187,7 +203,7 @@ class CachedSpeakingSession(SpeakingSession):
     async def finish(self) -> None:
         self._find_turn(complete=True)
         async with self._deciding:
-            self._parts.finish()
+            await self._decided(self._parts.finish)
             await self._release()
 
     async def clear(self) -> None:
@@ -198,6 +214,15 @@ class CachedSpeakingSession(SpeakingSession):
                 self.text.limit = self._part.end
             await super().clear()
             await self._release()
+
+    async def _decided(self, step: Callable[[], T]) -> T:
+        """Return what `step` returns once all phrases that it looks for are in memory."""
+        while True:
+            try:
+                return step()
+            except NotInMemory as missing:
+                key = missing.key
+            await self._phrases.recall(key)
 
     async def _release(self) -> None:
         """Pass on what was decided: text for the vendor that speaks now, or that it gets no more."""
@@ -221,7 +246,7 @@ class CachedSpeakingSession(SpeakingSession):
                 continue
             async with self._deciding:
                 if trio.current_time() >= self._held_until:
-                    self._parts.expire()
+                    await self._decided(self._parts.expire)
                     await self._release()
 
     # ------------------------------------------------------------------ part after part
@@ -264,9 +289,9 @@ class CachedSpeakingSession(SpeakingSession):
     def _find_take(self, part: TextPart) -> Take | None:
         """Return the take of a part; None if it has left the cache, or another candidate has begun to speak."""
         kept, current, text = self._kept, self._current, self._text_of(part)
-        if kept is None or (current is not None and current.call.model is not kept.model) or not kept.has(text):
+        if kept is None or (current is not None and current.call.model is not kept.model):
             return None
-        return kept.find(text)
+        return kept.find(text) if self._phrases.has(key_of(kept.voice_key, text), self._rules.takes) else None
 
     def _text_of(self, part: TextPart) -> str:
         return self.text.text[part.start : part.end].strip()

@@ -10,6 +10,7 @@ from gw.registry.catalog import Model, Provider
 from gw.relay.prepared_call import PreparedCall
 from gw.types.audio import AudioFormat
 from gw.types.entities import PhraseRules, Project
+from gw.types.pending import Pending
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 
 _MOST_BYTES = 8 * 2**20
@@ -95,6 +96,11 @@ class CachedSpeech:
         """The cache answers."""
 
     @property
+    def is_in_memory(self) -> bool:
+        """Return whether the cache has nothing but its memory."""
+        return self._cache.disk is None
+
+    @property
     def asked(self) -> bool:
         return bool(self._keys)
 
@@ -108,13 +114,23 @@ class CachedSpeech:
         if model.id not in self._keys:
             assert project.phrase_cache is not None
             self._rules, self._project = project.phrase_cache, project.id
-            voice_key = self._voice_keys[model.id] = voice_key_of(project.id, provider, model.name, voice, self._request)
-            key = self._keys[model.id] = key_of(voice_key, self._request.text)
+            key = self._keys[model.id] = self._key_of(project, provider, model, voice)
             if (take := self._cache.find(key, self._rules.takes)) is not None:
                 self._takes[model.id] = take
         take = self._takes.get(model.id)
         self.is_hit = take is not None
         return take
+
+    def _key_of(self, project: Project, provider: Provider, model: Model, voice: str) -> bytes:
+        voice_key = self._voice_keys[model.id] = voice_key_of(project.id, provider, model.name, voice, self._request)
+        return key_of(voice_key, self._request.text)
+
+    def recall(self, project: Project, provider: Provider, model: Model, voice: str) -> Pending:
+        """Return the wait for the speech of a candidate if it may be on the disk and was not looked for, else None."""
+        if model.id in self._keys:
+            return None
+        key = self._key_of(project, provider, model, voice)
+        return self._cache.recall(key) if self._cache.is_elsewhere(key) else None
 
     def record(self, call: PreparedCall[SpeakStream], fmt: AudioFormat, voice: str) -> None:
         """Begin to keep what the vendor of a call speaks, unless the cache has it."""

@@ -221,7 +221,23 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
             super().note_speed(model, seconds)
 
     def lease_call(self, model: Model, now: float) -> Pending:
+        if (recall := self._recall(model)) is not None:
+            return self._lease_after(recall, model, now)
         return None if self._take_for(model) is not None else super().lease_call(model, now)
+
+    async def _lease_after(self, recall: Awaitable[None], model: Model, now: float) -> None:
+        await recall
+        if self._take_for(model) is None and (lease := super().lease_call(model, now)) is not None:
+            await lease
+
+    def _recall(self, model: Model) -> Pending:
+        """Return the wait for the cached speech of a candidate from the disk; None if there is none to wait for."""
+        if self._goes_on or self._cached.is_in_memory or not self._cached.applies(self.candidates.project):
+            return None
+        with suppress(ProviderError):  # `prepare` raises it
+            provider, _, _ = self.planner.endpoint(self.candidates, model)
+            return self._cached.recall(self.candidates.project, provider, model, self._voice_for(model))
+        return None
 
     def _take_for(self, model: Model) -> Take | None:
         """Return the cached speech for a candidate, if the project keeps such texts."""

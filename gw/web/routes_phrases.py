@@ -14,16 +14,16 @@ _phrases = partial(Route, tag="Phrase cache")
 def _report(request: Request) -> phrases.CacheReport:
     gateway, query = request.gateway, request.query
     return phrases.report(
-        gateway.relay.phrases, request.catalog, workers=len(gateway.workers()), project=query["project"],
-        limit=query["limit"] or phrases.DEFAULT_PHRASES,
+        gateway.relay.phrases, gateway.phrase_store, request.catalog, workers=len(gateway.workers()),
+        project=query["project"], limit=query["limit"] or phrases.DEFAULT_PHRASES,
     )  # fmt: skip
 
 
 async def _clear(request: Request) -> phrases.CacheCleared:
     gateway, query = request.gateway, request.query
-    return phrases.clear(
-        gateway.relay.phrases, request.catalog, workers=len(gateway.workers()), project=query["project"], model=query["model"],
-        voice=query["voice"],
+    return await phrases.clear(
+        gateway.relay.phrases, gateway.phrase_store, request.catalog, workers=len(gateway.workers()), project=query["project"],
+        model=query["model"], voice=query["voice"],
     )  # fmt: skip
 
 
@@ -42,6 +42,6 @@ PHRASES = (
             _PROJECT, QueryField("model", {"type": "string"}, "Only those of this model id."),
             QueryField("voice", {"type": "string"}, "Only those in this voice of the vendor's; empty: its default."),
         ),
-        answers=(phrases.CacheCleared,), errors=(404, 422),
+        answers=(phrases.CacheCleared,), errors=(404, 422, 503),
     ),
 )  # fmt: skip

@@ -21,10 +21,16 @@ def test_texts_are_warmed_listed_and_forgotten(run, running, tmp_path):
     warmed = run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
     assert warmed.exit_code == 0, warmed.output
     assert "2 texts spoken" in warmed.stderr
+    assert "already" not in warmed.stderr
+    again = run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
+    assert "2 texts spoken, 0.000000000, 2 of them were in the cache already" in again.stderr
+    assert "2 hits, 2 misses (50 % from the cache)" in run("cache", "list").stderr
+    run("cache", "clear")
+    run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
     head, *rows = (line.split("\t") for line in run("cache", "list").stdout.splitlines())
     assert head == ["project", "model", "voice", "takes", "used", "saved", "text"]
     assert [(row[1], row[3], row[-1]) for row in rows] == [("sim/tone", "1", "Good bye."), ("sim/tone", "1", "Hello there.")]
-    assert json.loads(run("cache", "list", "--json").stdout)["misses"] == 2
+    assert json.loads(run("cache", "list", "--json").stdout)["misses"] == 4
     assert "forgot 0 phrases" in run("cache", "clear", "--voice", "nobody").output
     assert "forgot 2 phrases" in run("cache", "clear").output
     refused = run("cache", "warm", str(texts), "--model", "sim/tone")

@@ -29,3 +29,9 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path, text, restart):
     assert result.cost_tracking.retention_days == running.cost_tracking.retention_days
     assert (result.serve.port, result.serve.workers, result.fleet) == (running.serve.port, running.serve.workers, running.fleet)
     assert (result.serve.max_body_mb, result.routing) == (read.serve.max_body_mb, read.routing)
+
+
+def test_the_disk_of_the_phrase_cache_needs_a_restart_and_its_memory_does_not(tmp_path):
+    result, named = reloaded(settings(tmp_path), settings(tmp_path, "routing: {phrase_cache_mb: 7, phrase_cache_disk_mb: 5}"))
+    assert named == ("routing.phrase_cache_disk_mb",)
+    assert (result.routing.phrase_cache_mb, result.routing.phrase_cache_disk_mb) == (7, 0)

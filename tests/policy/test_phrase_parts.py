@@ -22,6 +22,11 @@ class Kept:
         return any(text.startswith(beginning_of(beginning)) for text in self.texts)
 
 
+def write(parts, text):
+    parts.add(text)
+    parts.decide()
+
+
 def shown(parts, text):
     """Return the parts as they are: `=` from the cache, `>` for the vendor, `|` closed."""
     made = []
@@ -34,7 +39,7 @@ def shown(parts, text):
 def cut(pieces, *texts, only_whole=False):
     parts = TextParts(Kept(*texts), only_whole=only_whole)
     for piece in pieces:
-        parts.add(piece) if piece is not None else parts.flush()
+        write(parts, piece) if piece is not None else parts.flush()
     parts.finish()
     assert not parts.held
     return shown(parts, "".join(piece or "" for piece in pieces))
@@ -75,12 +80,12 @@ def test_a_whole_text_or_nothing():
 
 def test_text_is_held_only_while_it_may_be_a_kept_one():
     parts = TextParts(Kept(GREETING))
-    parts.add("Welcome to the ")
+    write(parts, "Welcome to the ")
     assert (parts.held, parts.has_next) == (True, False)
-    parts.add("zoo, where ")
+    write(parts, "zoo, where ")
     assert (parts.held, parts.has_next) == (False, True)
     part = parts.next()
-    parts.add("all is green")
+    write(parts, "all is green")
     assert (part.end, part.closed) == (len("Welcome to the zoo, where all is green"), False)
     parts.finish()
     assert (part.closed, parts.is_over) == (True, True)
@@ -88,27 +93,27 @@ def test_text_is_held_only_while_it_may_be_a_kept_one():
 
 def test_a_hold_that_is_over():
     parts = TextParts(Kept(GREETING, "Welcome to the hotel."))
-    parts.add("Welcome to the hotel.")
+    write(parts, "Welcome to the hotel.")
     assert parts.held
     parts.expire()
     assert shown(parts, "Welcome to the hotel.") == ["=Welcome to the hotel.|"]
-    parts.add(" Welcome to the")
+    write(parts, " Welcome to the")
     parts.expire()
     assert (parts.held, parts.next().cached) == (False, False)
 
 
 def test_an_interruption_drops_what_was_not_begun():
     parts = TextParts(Kept("One moment."))
-    parts.add("Yes. One moment. No, welc")
+    write(parts, "Yes. One moment. No, welc")
     part = parts.next()
     parts.clear()
     assert (part.closed, parts.has_next, parts.held) == (True, False, False)
-    parts.add("One moment. ")
+    write(parts, "One moment. ")
     assert parts.next().cached
-    parts.add("Something else")
+    write(parts, "Something else")
     part = parts.next()
     parts.clear()
-    parts.add(" again. ")
+    write(parts, " again. ")
     assert (part.closed, part.end) == (False, len("Yes. One moment. No, welcOne moment. Something else again. "))
 
 
@@ -123,7 +128,7 @@ def test_every_character_is_in_one_part_and_in_order(pieces, cleared_at):
             parts.flush()
         else:
             text += piece
-            parts.add(piece)
+            write(parts, piece)
         if n == cleared_at:
             parts.expire()
         while parts.has_next:

@@ -1,0 +1,193 @@
+"""SQL of the phrase file: speech that the phrase cache keeps on a disk, encrypted, in a database beside that of the records.
+
+In clear are the ids of project, model and voice, and the sizes, by which entries are chosen to be deleted. Text and audio are sealed
+together with their key. The keys, and the marks of how texts begin, are hashed with the secret key, so nobody can try texts against
+them without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import apsw
+import attrs
+import msgspec
+
+from gw.errors import StoreUnavailable
+from gw.policy.phrase_cache import KeptPhrase
+from gw.store.sqlite import make_private, translated
+from gw.vault import ContentCipher
+
+_APPLICATION_ID = 0x67775068  # "gwPh"
+_SCHEMA = """
+create table phrases (
+    id integer primary key, key blob not null unique, used_at real not null, size integer not null, project text not null,
+    model_id text not null, voice text not null, marks blob not null, body blob not null) strict;
+create index phrases_used on phrases (used_at, size);
+"""
+_INSERT = """
+insert into phrases (key, used_at, size, project, model_id, voice, marks, body) values (?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (key) do update set used_at = excluded.used_at, size = excluded.size, body = excluded.body"""
+_BUSY_MS = 2_000
+MARK_BYTES = 8
+_ROWS = 100  # rows read or deleted in one go
+
+
+@attrs.frozen
+class PhraseTotals:
+    """Phrases in a file, and their bytes."""
+
+    phrases: int
+    bytes: int
+
+
+class PhraseCipher:
+    """Seals phrases, and hashes their keys and marks."""
+
+    def __init__(self, key: bytes) -> None:
+        self._content = ContentCipher(key)
+        self._key = blake2b(key, digest_size=32, person=b"gw phrases").digest()
+
+    def hashed(self, key: bytes) -> bytes:
+        return blake2b(key, digest_size=16, key=self._key).digest()
+
+    def hashed_mark(self, mark: bytes) -> bytes:
+        return blake2b(mark, digest_size=MARK_BYTES, key=self._key).digest()
+
+    def seal(self, phrase: KeptPhrase, hashed: bytes) -> bytes:
+        return self._content.seal(msgspec.msgpack.encode(phrase), about=f"phrase/{hashed.hex()}")
+
+    def open(self, body: bytes, hashed: bytes) -> KeptPhrase:
+        """Raises ValueError for content of another key."""
+        return msgspec.msgpack.decode(self._content.open(body, about=f"phrase/{hashed.hex()}"), type=KeptPhrase)
+
+
+class PhraseFile:
+    """One connection. Every method blocks, and raises StoreUnavailable, DatabaseUnusable or DatabaseLocked."""
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self._path = path
+        if not read_only:
+            make_private(path)
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+        with translated(path):
+            self._db = apsw.Connection(str(path), flags=flags)
+            try:
+                self._set_up(read_only=read_only)
+            except BaseException:
+                self._db.close()
+                raise
+        self.totals = PhraseTotals(0, 0) if read_only else self._count()
+
+    def _set_up(self, *, read_only: bool) -> None:
+        db = self._db
+        db.set_busy_timeout(_BUSY_MS)
+        db.pragma("trusted_schema", False)
+        db.pragma("temp_store", "memory")
+        db.pragma("cache_size", -2_000)  # kB
+        if read_only:
+            db.pragma("query_only", True)
+            return
+        if not db.execute("select count(*) from sqlite_schema").get:
+            db.pragma("auto_vacuum", 1)  # what is deleted makes the file smaller at once
+            db.pragma("journal_mode", "wal")
+            db.execute(_SCHEMA)
+            db.pragma("application_id", _APPLICATION_ID)
+        elif db.pragma("application_id") != _APPLICATION_ID:
+            raise apsw.NotADBError("it is not a file of phrases")
+        db.pragma("journal_mode", "wal")
+        db.pragma("secure_delete", True)
+        db.pragma("synchronous", "normal")  # a power cut may lose the last moments: those phrases are spoken again
+
+    def close(self) -> None:
+        self._db.close()
+
+    def add(self, phrases: Iterable[tuple[bytes, KeptPhrase]], now: float, cipher: PhraseCipher) -> None:
+        """Store phrases in one transaction, in place of those with the same key."""
+        rows: list[tuple[Any, ...]] = []
+        for key, phrase in phrases:
+            hashed = cipher.hashed(key)
+            body, marks = cipher.seal(phrase, hashed), b"".join(map(cipher.hashed_mark, phrase.marks()))
+            size = len(body) + len(marks)
+            rows.append((hashed, now, size, phrase.project, phrase.model_id, phrase.voice, marks, body))
+        with translated(self._path), self._db:
+            before = [size for row in rows for (size,) in self._db.execute("select size from phrases where key = ?", row[:1])]
+            self._db.executemany(_INSERT, rows)
+        self._grow(len(rows) - len(before), sum(row[2] for row in rows) - sum(before))
+
+    def read(self, key: bytes, cipher: PhraseCipher) -> KeptPhrase | None:
+        hashed = cipher.hashed(key)
+        with translated(self._path):
+            body = self._db.execute("select body from phrases where key = ?", (hashed,)).get
+        if body is None:
+            return None
+        try:
+            return cipher.open(body, hashed)
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise StoreUnavailable(what=f"a phrase in {self._path} cannot be decrypted: {error}") from None
+
+    def touch(self, keys: Iterable[bytes], now: float, cipher: PhraseCipher) -> None:
+        """Note that phrases were used."""
+        with translated(self._path), self._db:
+            self._db.executemany("update phrases set used_at = ? where key = ?", [(now, cipher.hashed(key)) for key in keys])
+
+    def evict(self, most_bytes: int) -> int:
+        """Delete the phrases that were not used for longest until the rest has at most so many bytes; return how many those were.
+
+        At most _ROWS of them: the next call goes on.
+        """
+        excess, chosen = self.totals.bytes - most_bytes, list[int]()
+        if excess <= 0:
+            return 0
+        with translated(self._path), self._db:
+            for id_, size in self._db.execute("select id, size from phrases order by used_at limit ?", (_ROWS,)):
+                chosen.append(id_)
+                excess -= size
+                if excess <= 0:
+                    break
+            deleted = self._delete(f"id in ({','.join(map(str, chosen))})")
+        return deleted
+
+    def clear(self, *, project: str | None = None, model_id: str | None = None, voice: str | None = None) -> int:
+        """Delete the phrases of a project, a model or a voice, or all, also from the write-ahead log; return how many those were."""
+        wanted = {"project": project, "model_id": model_id, "voice": voice}
+        chosen = {name: value for name, value in wanted.items() if value is not None}
+        with translated(self._path):
+            with self._db:
+                deleted = self._delete(" and ".join(f"{name} = ?" for name in chosen) or "1", *chosen.values())
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        return deleted
+
+    def _delete(self, where: str, *values: object) -> int:
+        sizes = [row[0] for row in self._db.execute(f"delete from phrases where {where} returning size", values)]
+        self._grow(-len(sizes), -sum(sizes))
+        return len(sizes)
+
+    def _grow(self, phrases: int, size: int) -> None:
+        self.totals = PhraseTotals(self.totals.phrases + phrases, self.totals.bytes + size)
+
+    def _count(self) -> PhraseTotals:
+        with translated(self._path):
+            count, size = next(iter(self._db.execute("select count(*), coalesce(sum(size), 0) from phrases")))
+        return PhraseTotals(phrases=count, bytes=size)
+
+    def hashes(self) -> Iterator[Sequence[tuple[bytes, bytes]]]:
+        """Yield the hashed key and the marks of every phrase, some at a time."""
+        last = 0
+        while True:
+            with translated(self._path):
+                rows = list(self._db.execute("select id, key, marks from phrases where id > ? order by id limit ?", (last, _ROWS)))
+            if not rows:
+                return
+            last = rows[-1][0]
+            yield [(key, marks) for _, key, marks in rows]
+
+
+def phrase_path(db_path: Path) -> Path:
+    """Return the file of phrases of a database."""
+    real = Path(os.path.realpath(db_path))
+    return real.with_name(f"{real.name}.phrases")
