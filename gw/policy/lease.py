@@ -35,9 +35,9 @@ class Lease:
     """A lease of one account. `now` is monotonic seconds."""
 
     __slots__ = (
-        "_coming", "_coming_at", "_counted_at", "_kept_until", "_least", "_need", "_per_s", "_reported", "_resumes", "_settles_at",
-        "_taken", "account", "ceiling", "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used", "reserved", "scarce",
-        "share", "used", "waiting",
+        "_coming", "_coming_at", "_counted_at", "_first_kept_until", "_kept_until", "_least", "_need", "_per_s", "_reported", "_resumes",
+        "_settles_at", "_taken", "account", "ceiling", "empty_until", "free", "kind", "limit", "members", "on_grant", "others_used",
+        "reserved", "scarce", "share", "used", "waiting",
     )  # fmt: skip
 
     def __init__(self, account: str, kind: LeaseKind, limit: int, now: float, *, used: int = 0) -> None:
@@ -59,6 +59,7 @@ class Lease:
         self.scarce = False
         self.share: int | None = None
         self._kept_until = -math.inf  # what was granted is for a request that may not have taken it yet
+        self._first_kept_until = -math.inf
         self._coming = 0
         self._coming_at = math.inf
         self.empty_until = self._settles_at = -math.inf
@@ -145,7 +146,7 @@ class Lease:
             self._counted_at, self._taken = now, 0
         self.mature(now)
         if self._is_idle(now):
-            self.ceiling -= self.room - target
+            self.ceiling -= self.room - max(target, self._first_part(now))
         if self._coming > (most := 2 * max(1, self._demand(now))):
             self._coming = most
         room = max(0, self.room)
@@ -166,7 +167,8 @@ class Lease:
         self.scarce, self.share = grant.scarce, grant.share
         self.others_used = grant.used - ask.used
         if grant.granted:
-            self._kept_until = max(self._kept_until, now + (_FIRST_KEPT_S if self._resumes else APART_S))
+            self._kept_until = max(self._kept_until, now + APART_S)
+            self._first_kept_until = now + _FIRST_KEPT_S if self._resumes else self._first_kept_until
             self._reported = (ask.used, ask.open + grant.granted, ask.limit)
             if grant.wait_s and self.kind == "rate":
                 self._coming_at = min(self._coming_at, now + grant.wait_s)
@@ -195,7 +197,11 @@ class Lease:
 
     def _is_idle(self, now: float) -> bool:
         """Return whether more is leased here than is used."""
-        return now >= self._kept_until and self.room > 2 * self._target(now)
+        return now >= self._kept_until and self.room > 2 * max(self._target(now), self._first_part(now))
+
+    def _first_part(self, now: float) -> int:
+        """Return how much of a budget is kept for the first request of a process that has begun, also if nothing is used."""
+        return self.limit // _FIRST_PART if now < self._first_kept_until else 0
 
     def _target(self, now: float) -> int:
         """Return the room that would last for AHEAD_S; less where the account ends before that."""

@@ -83,6 +83,29 @@ def test_a_process_that_begins_anew_has_room_before_its_first_request_and_gives_
     assert bank.exchange("b", "1", 1, [ask(limit=1_000_000)], 12.0).grants[0].free == 995_000
 
 
+def test_a_process_that_begins_anew_keeps_no_more_than_its_first_part_from_others():
+    """Requests cost less than is reserved for them, and the process that is asked last has nothing of what is left."""
+    bank = LeaseAccounts(0.0)
+    leases = {member: Lease("a", "budget", LIMIT, 100.0, used=LIMIT * 3 // 10) for member in "ab"}
+
+    def exchange(member: str, number: int, now: float) -> None:
+        lease = leases[member]
+        question = lease.ask(now)
+        answer = bank.exchange(member, "1", number, [question], now)
+        lease.take(question, answer.grants[0], answer.members, now)
+
+    for member in "ab":
+        exchange(member, 1, 100.0)
+    leases["a"].require(LIMIT * 4 // 10)
+    exchange("a", 2, 100.1)
+    leases["a"].reserve(LIMIT * 4 // 10)
+    leases["a"].settle(LIMIT * 4 // 10, LIMIT // 10)
+    exchange("a", 3, 101.2)  # its next heartbeat
+    leases["b"].require(LIMIT // 10)
+    exchange("b", 2, 101.3)
+    assert leases["b"].room >= LIMIT // 10
+
+
 def test_a_process_that_begins_anew_leases_nothing_of_a_budget_that_is_at_its_end():
     bank = LeaseAccounts(0.0)
     bank.exchange("b", "1", 1, [ask(used=LIMIT - 20)], 0.0)
