@@ -6,35 +6,27 @@ Source of what it refuses: soniox 2.10.0 (`RealtimeSTTConfig`) and the vendor's 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import attrs
 import msgspec
-import trio
 
 from gw.errors import ClientProtocolError
-from gw.types.stt import Final, ListenEnd
-from gw.wire import soniox_jobs, soniox_listen, wav
-from gw.wire.live_messages import Audio, Control
+from gw.types.stt import Final
+from gw.wire import soniox_jobs, soniox_listen
 from gw.wire.soniox_listen import SonioxListenServer
 from tests.fakes.vendors.heard import heard
-from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener, form_of
+from tests.fakes.vendors.job_vendor import JobVendor
+from tests.fakes.vendors.live import OpenTurn, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
 
 @attrs.define(kw_only=True)
-class FakeSoniox(LiveVendor):
+class FakeSoniox(JobVendor):
+    """`endpoint_s` is 2 s at most by default, and `finalize` ends the wait (soniox.com/docs/stt/rt/endpoint-detection)."""
+
     models: tuple[str, ...] = ("stt-rt-v5",)
-    endpoint_s: float = 0.0
-    """Silence for which the end of an utterance waits whose last tokens have come: 2 s at most by default, and `finalize` ends the
-    wait (soniox.com/docs/stt/rt/endpoint-detection)."""
-    looks: int = 1
-    """How often a transcription is still being processed."""
     error_type: str = ""
     """Of a transcription that fails."""
-    settings: dict[str, Any] = attrs.field(factory=dict)
-    uploaded: bytes = b""
-    looked: int = 0
     deleted: list[str] = attrs.field(factory=list)
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
@@ -67,7 +59,7 @@ class FakeSoniox(LiveVendor):
 
     async def _upload(self, entry: Entry, body: bytes, answer: Answer) -> None:
         _, entry.audio = form_of(entry, body)
-        self.uploaded, self.looked = bytes(entry.audio), 0
+        self.take(entry.audio)
         await answer.send_complete(soniox_jobs.encode_file("f1", len(self.uploaded)), "application/json", 201)
 
     async def _create(self, entry: Entry, body: bytes, answer: Answer) -> None:
@@ -75,25 +67,19 @@ class FakeSoniox(LiveVendor):
         await answer.send_complete(soniox_jobs.encode_job("t1", "queued", 0.0, self.settings), "application/json", 201)
 
     async def _look(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await trio.sleep(self.first_token_after_s)
-        self.looked += 1
-        status = "processing" if self.looked <= self.looks else "error" if self.error_type else "completed"
-        job = soniox_jobs.encode_job("t1", status, self._length_s(), self.settings, self.error_type)
+        status = "processing" if await self.still_runs() else "error" if self.error_type else "completed"
+        job = soniox_jobs.encode_job("t1", status, self.length_s(), self.settings, self.error_type)
         await answer.send_complete(job, "application/json")
 
     async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
         speakers = ("1", "2") if self.settings["enable_speaker_diarization"] else ()
-        result = heard(self.words_of(self.uploaded), self._length_s(), speakers=speakers)
+        result = heard(self.words_of(self.uploaded), self.length_s(), speakers=speakers)
         await answer.send_complete(b'{"id":' if self.malformed else soniox_jobs.encode_transcript("t1", result), "application/json")
 
     async def _delete(self, entry: Entry, body: bytes, answer: Answer) -> None:
         self.deleted.append(entry.path)
         await answer.start("application/json", status=204)
         await answer.end()
-
-    def _length_s(self) -> float:
-        info = wav.parse(self.uploaded)
-        return info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
 
     async def _listen(self, peer: Peer) -> None:
         first = await peer.receive()
@@ -110,17 +96,7 @@ class FakeSoniox(LiveVendor):
         listener = self.make_listener(request.format, speakers=("1", "2") if request.diarize else ())
         open_turn = TurnListener(listener, self.endpoint_s) if self.endpoint_s else OpenTurn(listener)
         server = SonioxListenServer(request)
-        while (frame := await peer.receive()) is not None:
-            (message,) = server.receive(frame) or (None,)
-            if isinstance(message, Audio):
-                peer.entry.audio += message.data
-                await peer.send(*server.encode(peer.heard(open_turn.feed(message.data))))
-            elif message is Control.FLUSH:
-                finals = [event for event in peer.heard(open_turn.end()) if isinstance(event, Final)]
-                await peer.send(*server.encode(finals), *server.flushed())
-            elif message is Control.FINISH:
-                peer.entry.outcome = "ended"
-                finals = [event for event in open_turn.end() if isinstance(event, Final)]
-                await peer.send(*server.encode([*finals, ListenEnd()]))
-                await peer.close()
-                return
+        await self.hear_turns(
+            peer, server, open_turn,
+            flushed=lambda events: [*server.encode([event for event in events if isinstance(event, Final)]), *server.flushed()],
+        )  # fmt: skip

@@ -6,33 +6,25 @@ Source of what it refuses: github.com/speechmatics/docs at 2026-08-13, `spec/rea
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
 
 import attrs
-import trio
 
 from gw.errors import ClientProtocolError
-from gw.types.stt import Final, ListenEnd, UtteranceEnd
-from gw.wire import speechmatics_jobs, speechmatics_listen, speechmatics_results, wav
-from gw.wire.live_messages import Audio, Control
+from gw.types.stt import Final, UtteranceEnd
+from gw.wire import speechmatics_jobs, speechmatics_listen, speechmatics_results
 from gw.wire.speechmatics_listen import SpeechmaticsListenServer
 from tests.fakes.vendors.heard import heard, refused
-from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, Session, TurnListener, form_of
+from tests.fakes.vendors.job_vendor import JobVendor
+from tests.fakes.vendors.live import OpenTurn, Peer, Session, TurnListener, form_of
 from tests.fakes.vendors.scripted import Answer, Entry
 
 
 @attrs.define(kw_only=True)
-class FakeSpeechmatics(LiveVendor):
+class FakeSpeechmatics(JobVendor):
+    """`endpoint_s` counts where the session sets no other one (docs "Turn detection")."""
+
     models: tuple[str, ...] = ("enhanced", "standard", "melia-1")
-    endpoint_s: float = 0.0
-    """Silence for which the end of an utterance waits whose last words have come, where the session sets another one; 0: it does not
-    wait (docs "Turn detection")."""
-    looks: int = 1
-    """How often a job is still running."""
     job_status: str = "done"
-    settings: dict[str, Any] = attrs.field(factory=dict)
-    uploaded: bytes = b""
-    looked: int = 0
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
         """Below the vendor's path, and for a server at the root of another host."""
@@ -59,7 +51,7 @@ class FakeSpeechmatics(LiveVendor):
 
     async def _create(self, entry: Entry, body: bytes, answer: Answer) -> None:
         fields, entry.audio = form_of(entry, body)
-        self.uploaded, self.looked = bytes(entry.audio), 0
+        self.take(entry.audio)
         self.settings = entry.fields = speechmatics_jobs.parse_config(fields["config"])
         if b'name="data_file"' not in body:
             raise refused("Missing data_file", "data_file")
@@ -68,20 +60,14 @@ class FakeSpeechmatics(LiveVendor):
         await answer.send_complete(speechmatics_jobs.encode_created("j1"), "application/json", 201)
 
     async def _look(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        await trio.sleep(self.first_token_after_s)
-        self.looked += 1
-        status = "running" if self.looked <= self.looks else self.job_status
-        await answer.send_complete(speechmatics_jobs.encode_job("j1", status, self._length_s()), "application/json")
+        status = "running" if await self.still_runs() else self.job_status
+        await answer.send_complete(speechmatics_jobs.encode_job("j1", status, self.length_s()), "application/json")
 
     async def _transcript(self, entry: Entry, body: bytes, answer: Answer) -> None:
         speakers = ("S1", "S2") if self.settings.get("diarization") == "speaker" else ()
-        result = heard(self.words_of(self.uploaded), self._length_s(), speakers=speakers)
-        encoded = speechmatics_jobs.encode_transcript("j1", result, self._length_s(), self.settings)
+        result = heard(self.words_of(self.uploaded), self.length_s(), speakers=speakers)
+        encoded = speechmatics_jobs.encode_transcript("j1", result, self.length_s(), self.settings)
         await answer.send_complete(b'{"format":' if self.malformed else encoded, "application/json")
-
-    def _length_s(self) -> float:
-        info = wav.parse(self.uploaded)
-        return info.format.seconds(len(self.uploaded) - info.data_offset) if info is not None else 1.0
 
     async def _listen(self, peer: Peer) -> None:
         first = await peer.receive()
@@ -100,18 +86,7 @@ class FakeSpeechmatics(LiveVendor):
         open_turn = TurnListener(listener, silence_s) if self.endpoint_s else OpenTurn(listener)
         server = SpeechmaticsListenServer(request)
         await peer.send(*server.opening())
-        while (frame := await peer.receive()) is not None:
-            (message,) = server.receive(frame) or (None,)
-            if isinstance(message, Audio):
-                peer.entry.audio += message.data
-                await peer.send(server.added(), *server.encode(peer.heard(open_turn.feed(message.data))))
-            elif message is Control.FLUSH:
-                events = peer.heard(open_turn.end())
-                if not peer.mute:
-                    await peer.send(*server.encode(events or [Final(text=""), UtteranceEnd(at_s=listener.seconds)]))
-            elif message is Control.FINISH:
-                peer.entry.outcome = "ended"
-                finals = [event for event in open_turn.end() if isinstance(event, Final)]
-                await peer.send(*server.encode([*finals, ListenEnd()]))
-                await peer.close()
-                return
+        await self.hear_turns(
+            peer, server, open_turn, added=lambda: (server.added(),),
+            flushed=lambda events: server.encode(events or [Final(text=""), UtteranceEnd(at_s=listener.seconds)]),
+        )  # fmt: skip
