@@ -60,11 +60,15 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "soniox": ProviderType("cloud", ("stt",), key="SONIOX_API_KEY"),
     # Its page "Models": the model of a request without one.
     "speechmatics": ProviderType("cloud", ("stt",), default_models={"stt": "standard"}, key="SPEECHMATICS_API_KEY"),
+    # Its OpenAPI description: the default of `model`, of live sessions and of recordings.
+    "gladia": ProviderType("cloud", ("stt",), default_models={"stt": "solaria-1"}, key="GLADIA_API_KEY"),
     "rime": ProviderType("cloud", ("tts",), key="RIME_API_KEY"),
     "inworld": ProviderType("cloud", ("tts",), key="INWORLD_API_KEY"),
     "aws_polly": ProviderType("cloud", ("tts",), address="https://polly.REGION.amazonaws.com", key="AWS_ACCESS_KEY_ID"),
     "azure_speech": ProviderType("cloud", ("stt", "tts"), address="https://REGION.api.cognitive.microsoft.com", key="AZURE_SPEECH_KEY"),
     "google_cloud": ProviderType("cloud", ("tts",), key="GOOGLE_API_KEY"),
+    "minimax": ProviderType("cloud", ("tts",), key="MINIMAX_API_KEY"),
+    "hume": ProviderType("cloud", ("tts",), key="HUME_API_KEY"),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),

@@ -23,8 +23,11 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
+from tests.fakes.vendors.hume import FakeHume
 from tests.fakes.vendors.inworld import FakeInworld
+from tests.fakes.vendors.minimax import FakeMiniMax
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
@@ -63,8 +66,11 @@ SETUPS: Mapping[str, VendorSetup] = {
     "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
     "soniox": VendorSetup(make=FakeSoniox, path="/v1", stt="stt-async-v5", live="stt-rt-v5"),
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
+    "gladia": VendorSetup(make=FakeGladia, stt="solaria-1", live="solaria-1"),
     "rime": VendorSetup(make=FakeRime, tts="coda"),
     "inworld": VendorSetup(make=FakeInworld, tts="inworld-tts-1.5-max"),
+    "minimax": VendorSetup(make=FakeMiniMax, tts="speech-2.8-turbo"),
+    "hume": VendorSetup(make=FakeHume, tts="octave-1"),
     "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
     "google_cloud": VendorSetup(make=FakeGoogleCloud, tts="chirp3-hd"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),

@@ -18,7 +18,10 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gladia import FakeGladia
+from tests.fakes.vendors.hume import FakeHume
 from tests.fakes.vendors.inworld import FakeInworld
+from tests.fakes.vendors.minimax import FakeMiniMax
 from tests.fakes.vendors.openai import FakeOpenAI
 from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
@@ -58,6 +61,8 @@ SPEAKERS = (
     Behind("kokoro", lambda: _openai("/v1"), "kokoro"),
     Behind("piper", lambda: FakePiper(piece_s=0.1), "piper"),
     Behind("rime", FakeRime, "coda"),
+    Behind("minimax", FakeMiniMax, "speech-2.8-turbo"),
+    Behind("hume", FakeHume, "octave-2"),
     Behind("inworld", FakeInworld, "inworld-tts-1.5-max"),
     Behind("aws_polly", FakeAwsPolly, "neural"),
     Behind("azure_speech", FakeAzureSpeech, "neural"),
@@ -70,6 +75,7 @@ LISTENERS = (
     Behind("elevenlabs", FakeElevenLabs, "scribe_v2_realtime"),
     Behind("soniox", FakeSoniox, "stt-rt-v5"),
     Behind("speechmatics", FakeSpeechmatics, "enhanced"),
+    Behind("gladia", FakeGladia, "solaria-1"),
     Behind("azure_speech", FakeAzureSpeech, "standard"),
 )
 class Dripping:

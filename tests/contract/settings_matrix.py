@@ -337,12 +337,16 @@ class Matrix:
         return Result("spoken", self._ignored(), self._since(marks, model.partition("/")[0]))
 
 
+_SKIPPED = ("unsupported_setting", "no candidate honours")
+"""Code of the error, or its text where a protocol has no code."""
+
+
 def _cell(row: Row, before: Result, after: Result) -> str:
     names = {name.removeprefix("?") for name, _ in row.settings}
     if after.text is None:
         if "upstream_rejected" in after.refusal:
             return "refused by the vendor"
-        return "skipped" if "unsupported_setting" in after.refusal else f"{DROPPED}: {after.refusal[:300]}"
+        return "skipped" if any(words in after.refusal for words in _SKIPPED) else f"{DROPPED}: {after.refusal[:300]}"
     noted = set(after.ignored) - set(before.ignored)
     if noted:
         return "noted"

@@ -22,6 +22,7 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
@@ -33,22 +34,23 @@ providers:
   el: {type: elevenlabs, api_key: k, base_url: "http://el.test"}
   so: {type: soniox, api_key: k, base_url: "http://so.test"}
   sm: {type: speechmatics, api_key: k, base_url: "http://sm.test/v2"}
+  gl: {type: gladia, api_key: k, base_url: "http://gl.test"}
   az: {type: azure_speech, api_key: k, base_url: "http://az.test"}
 routing: {breaker: {failures: 10000}}
 models:
   stt:
     [dg/nova-3, dg/flux-general-en, aai/universal-streaming-english, ca/ink-whisper, ca/ink-2, el/scribe_v2_realtime, so/stt-rt-v5,
-     sm/enhanced, az/standard]
+     sm/enhanced, az/standard, gl/solaria-1]
   tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}}
 """
 HEARS = (
     "dg/nova-3", "dg/flux-general-en", "aai/universal-streaming-english", "ca/ink-whisper", "ca/ink-2", "el/scribe_v2_realtime",
-    "so/stt-rt-v5", "sm/enhanced", "az/standard",
+    "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1",
 )  # fmt: skip
 SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5")
 VENDORS = {
     "dg": FakeDeepgram, "aai": FakeAssemblyAI, "ca": FakeCartesia, "el": FakeElevenLabs,
-    "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech,
+    "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech, "gl": FakeGladia,
 }  # fmt: skip
 NUMBERS = ("1e308", "-1e308", "1" + "0" * 30, "-1" + "0" * 30, "1e400")
 _NUMBER = re.compile(r"(?<=[:,\[])\s*-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=\s*[,}\]])")
@@ -117,5 +119,5 @@ async def test_every_number_of_every_vendor_to_every_caller(tmp_path, autojump_c
                     affected |= {model} if changed else set()
                     assert sum(record.cost_nusd or 0 for record in plane.kept.records) <= MOST_NUSD
     ran.check()
-    assert len(NUMBERS) * len(pairs) == 450
+    assert len(NUMBERS) * len(pairs) == 490
     assert affected == {*HEARS, *SPEAKS}

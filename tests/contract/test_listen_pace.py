@@ -16,6 +16,7 @@ from gw.wire import (
     deepgram_flux_listen,
     deepgram_listen,
     elevenlabs_listen,
+    gladia_listen,
     soniox_listen,
     speechmatics_listen,
 )
@@ -118,6 +119,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Speechmatics: an end after a silence, or by command
         (speechmatics_listen.pace_of(request()), due(0.0, 0.8, **flushed(0.8))),
         (speechmatics_listen.pace_of(request(endpointing_ms=5_000, interim_results=False)), due(0.0, 2.0, 10.0, **flushed(2.0))),
+        # Gladia: an utterance without partial results lasts a minute at most
+        (gladia_listen.pace_of(request()), due(0.0, 0.3, **flushed(0.3))),
+        (gladia_listen.pace_of(request(endpointing_ms=20_000, interim_results=False)), due(0.0, 10.0, 60.0, **flushed(10.0))),
         # Azure Speech: silence ends a phrase
         (azure_speech_listen.pace_of(request()), due(0.0, 0.65, **flushed(1.2))),
         (azure_speech_listen.pace_of(request(endpointing_ms=50, interim_results=False)), due(0.0, 0.1, 20.0, **flushed(0.1))),

@@ -111,21 +111,25 @@ FAULTS = (
 class Upstream:
     """One bad server, on every connection."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: Fault, created: bytes) -> None:
         self.fault = fault
         self.handshakes = 0
+        self._created = created
 
     async def __call__(self, stream: trio.abc.Stream) -> None:
         fault, protocol = self.fault, ServerProtocol()
+        data = await stream.receive_some(65_536)
+        if data.startswith(b"POST "):
+            await self._create_session(stream, data)
+            return
         if fault.answer or (fault.then == "closes" and not fault.says):
-            await stream.receive_some(65_536)
             await stream.send_all(fault.answer)
             return
         misbehaved = False
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._in_silence, stream, protocol, scope)
-                while data := await stream.receive_some(65_536):
+                while data:
                     protocol.receive_data(data)
                     for event in protocol.events_received():
                         if not isinstance(event, Frame):
@@ -136,7 +140,16 @@ class Upstream:
                             misbehaved = True
                             await self._misbehave(stream, scope)
                     protocol.data_to_send()   # it answers nothing else: no close, no ping
+                    data = await stream.receive_some(65_536)
                 scope.cancel()
+
+    async def _create_session(self, stream: trio.abc.Stream, data: bytes) -> None:
+        """Answer the request before a socket well."""
+        head, _, body = data.partition(b"\r\n\r\n")
+        size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(body) < size:
+            body += await stream.receive_some(65_536)
+        await stream.send_all(b"HTTP/1.1 201 X\r\ncontent-length: %d\r\n\r\n%b" % (len(self._created), self._created))
 
     async def _in_silence(self, stream: trio.abc.Stream, protocol: ServerProtocol, scope: trio.CancelScope) -> None:
         """To a client that waits for a word first."""
@@ -204,7 +217,7 @@ def test_the_matrix_is_as_large_as_it_was():
 
 async def meet_fault(type_: str, kind: str, fault: Fault, nursery: trio.Nursery) -> None:
     made = rig(type_, nursery)
-    upstream = Upstream(fault)
+    upstream = Upstream(fault, VENDORS[type_].creates_session)
     made.net.hosts.update(dict.fromkeys(made.net.hosts, fault.connect or upstream))
     made = attrs.evolve(made, pool=Pool(connect=connecting(made, fault)))
     failure: ProviderError | None = None

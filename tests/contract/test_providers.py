@@ -13,7 +13,7 @@ from gw.errors import ProviderError, ProviderRefused
 from gw.providers.sim import fsk
 from gw.providers.spec import spec_of
 from gw.relay import usage_counters
-from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
+from gw.types.audio import PCM_16K, AudioFormat
 from gw.types.llm import ChatEnd, Completion, Delta, UsageReport
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.stt import Final, Interim, ListenEnd, ListenRequest, TextDelta, TranscribeRequest, Transcript
@@ -241,8 +241,9 @@ async def test_speak(type_, text, events, nursery, autojump_clock):
     target = rig(type_, nursery)
     async with opened(target, "speak", text=text, events=events) as stream:
         decoded, _ = await read(stream)
-        rates_hz = spec_of(type_).speak_rates_hz or {PCM_24K.sample_rate_hz}
-        assert stream.format == AudioFormat(encoding="pcm_s16le", sample_rate_hz=min(PCM_24K.sample_rate_hz, max(rates_hz)))
+        rates_hz = spec_of(type_).speak_rates_hz or {24_000}
+        rate_hz = max((rate for rate in rates_hz if rate <= 24_000), default=min(rates_hz))
+        assert stream.format == AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate_hz)
     assert len(audio(decoded)) > 1_000
     chunks = [e for e in decoded[:-1] if not isinstance(e, VendorBilled)]
     assert all(isinstance(e, AudioChunk) and e.data for e in chunks)

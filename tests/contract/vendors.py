@@ -23,7 +23,7 @@ from gw.types.llm import ChatRequest
 from gw.types.presets import PRESETS
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
-from gw.wire import chat_messages, openai_chat
+from gw.wire import chat_messages, gladia_listen, openai_chat
 from tests.fakes.hosting import hosted
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
@@ -33,8 +33,11 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
+from tests.fakes.vendors.hume import FakeHume
 from tests.fakes.vendors.inworld import FakeInworld
+from tests.fakes.vendors.minimax import FakeMiniMax
 from tests.fakes.vendors.ollama import FakeOllama
 from tests.fakes.vendors.openai import Entry, FakeOpenAI
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
@@ -123,11 +126,14 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     ),
     "soniox": _REFUSED_ELSEWHERE,
     "speechmatics": _REFUSED_ELSEWHERE,
+    "gladia": _REFUSED_ELSEWHERE,
     "rime": _CASES,
     "inworld": _CASES,
     "aws_polly": _CASES,
     "azure_speech": _CASES,
     "google_cloud": _CASES,
+    "minimax": _REFUSED_ELSEWHERE,
+    "hume": _CASES,
     "piper": _CASES,
     "sim": _CASES,
 }
@@ -369,6 +375,8 @@ class Entrant:
     """Its wire has a word for a refusal."""
     marks_end: bool = True
     """Its streams have a last message, so that one which stops before it is known to be cut; audio alone never has one."""
+    creates_session: bytes = b""
+    """Answer to the request that creates a live session; none where its socket is opened at once."""
     cleans_up: int = 0
     """Requests at the end that delete what a recording has left at the vendor; their failure does no harm."""
     socket_or_recordings: bool = False
@@ -420,6 +428,12 @@ VENDORS: Mapping[str, Entrant] = {
         hosts=("eu.rt.speechmatics.com",),
         streams_transcripts=False,
     ),
+    "gladia": Entrant(
+        vendor=partial(VoiceVendor, FakeGladia),
+        models={"stt": "solaria-1", "llm": "", "tts": ""},
+        creates_session=gladia_listen.encode_created("s1", "wss://api.gladia.io/v2/live?token=t"),
+        streams_transcripts=False,
+    ),
     "rime": Entrant(vendor=partial(SentenceVendor, FakeRime), models={"tts": "coda", "stt": "", "llm": ""}),
     "inworld": Entrant(
         vendor=partial(SentenceVendor, FakeInworld),
@@ -438,6 +452,8 @@ VENDORS: Mapping[str, Entrant] = {
         hosts=("region.tts.speech.microsoft.com", "region.stt.speech.microsoft.com"),
         streams_transcripts=False,
     ),
+    "minimax": Entrant(vendor=partial(SentenceVendor, FakeMiniMax), models={"tts": "speech-2.8-turbo", "stt": "", "llm": ""}),
+    "hume": Entrant(vendor=partial(SentenceVendor, FakeHume), models={"tts": "octave-2", "stt": "", "llm": ""}),
     "whisper": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "kokoro": Entrant(vendor=partial(OpenAIVendor, "/v1")),
     "piper": Entrant(
