@@ -138,11 +138,13 @@ def _says(frame: Any) -> bool:
         return any(map(_says, frame))
     if not isinstance(frame, dict):
         return False
-    words = (frame.get(name) for name in ("transcript", "text", "delta"))
+    words = (frame.get(name) for name in ("transcript", "text", "delta", "Text", "DisplayText"))
     return any(isinstance(word, str) and word.strip() for word in words) or any(map(_says, frame.values()))
 
 
 def _has_words(data: str | bytes) -> bool:
+    if isinstance(data, str) and "\r\n\r\n" in data:  # headers before the JSON, as Azure Speech sends
+        data = data.partition("\r\n\r\n")[2]
     try:
         return _says(msgspec.json.decode(data))
     except msgspec.DecodeError:
