@@ -42,6 +42,7 @@ class PeriodFigures(Schema, rename={"since": "from", "until": "to"}):
     unpriced: int
     cost: Usd
     wasted: Usd
+    saved: Usd
     ttfb: Quantiles
     ttfb_by_modality: dict[Modality, Quantiles]
     first_audio: FirstAudio
@@ -115,6 +116,7 @@ def _figures(period: Period, figures: WindowFigures, audio: _Audio) -> PeriodFig
         unpriced=sums.unpriced,
         cost=usd(sums.cost_nusd),
         wasted=usd(sums.wasted_nusd),
+        saved=usd(sums.saved_nusd),
         ttfb=_quantiles(times[""]),
         ttfb_by_modality={name: _quantiles(times[name]) for name in MODALITIES if name in times},
         first_audio=summary(audio.get("")),

@@ -41,6 +41,7 @@ class DayFigures(Schema):
     cancelled: int
     cost: Usd
     wasted: Usd
+    saved: Usd
     ttfb: MedianAndTail
     ttfb_by_modality: dict[Modality, MedianAndTail]
 
@@ -181,6 +182,7 @@ def _figures(figures: Figures) -> DayFigures:
         totals,
         cost=usd(totals.cost_nusd),
         wasted=usd(totals.wasted_nusd),
+        saved=usd(totals.saved_nusd),
         ttfb=_median_and_tail(figures.ttfb[""]),
         ttfb_by_modality={name: _median_and_tail(figures.ttfb[name]) for name in MODALITIES if name in figures.ttfb},
     )

@@ -63,7 +63,7 @@ class VendorCharge(Schema):
 class Costs(Schema, kw_only=True, rename={"since": "from", "until": "to"}):
     """Groups are ordered by cost, highest first. `unpriced_requests` have no known price, or a part without: it is
     not in `total`, and counts against budgets by `unpriced_estimate`. `wasted` is the part of `total` that was paid for output
-    nobody received."""
+    nobody received. `saved` is what vendors would have charged for speech that the phrase cache had; it is no part of `total`."""
 
     period: PeriodField
     since: UnixSeconds | None
@@ -74,6 +74,7 @@ class Costs(Schema, kw_only=True, rename={"since": "from", "until": "to"}):
     unpriced_requests: int
     unpriced_estimate: Usd
     wasted: Usd
+    saved: Usd
     by_provider: CostGroups
     by_model: CostGroups
     by_project: CostGroups | msgspec.UnsetType = msgspec.UNSET
@@ -186,6 +187,7 @@ def cost_groups(rows: Iterable[CostRow]) -> Costs:
         unpriced_requests=sum(row.unpriced for row in rows),
         unpriced_estimate=usd(sum(row.estimated_nusd for row in rows)),
         wasted=usd(sum(row.wasted_nusd for row in rows)),
+        saved=usd(sum(row.saved_nusd for row in rows)),
         by_provider=_grouped(rows, lambda row: row.provider),
         by_model=_grouped(rows, lambda row: row.model_id),
         by_project=_grouped(rows, lambda row: row.project),

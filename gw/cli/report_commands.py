@@ -80,6 +80,8 @@ def costs(period: str, project: str | None, by: str, as_json: bool, backend: Bac
         return
     if report.get("wasted"):
         aside(f"of that, {usd(report['wasted'])} was spent on answers that nobody received")
+    if report.get("saved"):
+        aside(f"{usd(report['saved'])} more was saved by the phrase cache")
     if report.get("unpriced_requests"):
         estimate = f"; budgets count {usd(report['unpriced_estimate'])} for them" if report.get("unpriced_estimate") else ""
         aside(f"{report['unpriced_requests']} requests to models without a known price are not included in the total{estimate}")

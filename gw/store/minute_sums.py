@@ -23,7 +23,7 @@ from gw.types.usage import RequestRecord
 MINUTE_S = 60
 TABLE = "sums_minute"
 KEYS = ("bucket", "modality")
-SUMS = ("requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "wasted_nusd")
+SUMS = ("requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "wasted_nusd", "saved_nusd")
 BLOBS = ("ttfb", "latency")
 _ALL = (*KEYS, *SUMS, *BLOBS)
 _FIND = f"select ttfb, latency from {TABLE} where bucket = ? and modality = ?"
@@ -80,11 +80,12 @@ def by_minute(records: Iterable[RequestRecord]) -> dict[Key, MinuteSums]:
         if group is None:
             group = minutes[key] = MinuteSums()
             times[key] = ([], [])
-        cost, wasted = record.cost_nusd, record.wasted_nusd
+        cost, wasted, saved = record.cost_nusd, record.wasted_nusd, record.saved_nusd
         is_unpriced = cost is None or "unpriced" in record.pricing_source
         values = (
             1, record.failed, record.refused, record.fell_back, record.status == "cancelled",
             0 if cost is None else bounded_int(cost), is_unpriced, bounded_int(wasted) if wasted else 0,
+            bounded_int(saved) if saved else 0,
         )  # fmt: skip
         group.sums = [*map(operator.add, group.sums, values)]
         if not record.is_cached:

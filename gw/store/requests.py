@@ -30,7 +30,7 @@ COLUMNS = (
     "output_tokens", "input_audio_tokens", "output_audio_tokens", "audio_seconds", "characters", "usage_source",
     "measured", "attempts", "fallback_from", "error_code", "stream", "session_id", "turn_id", "key_id", "endpoint",
     "heard", "wasted_units", "wasted_nusd", "estimated_nusd", "dimensions", "vendor_figure",
-    "reasoning_tokens", "captured", "refused",
+    "reasoning_tokens", "captured", "refused", "saved_nusd",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -44,8 +44,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over requests; the fields are columns of the rollups."""
 
     requests: int
-    errors: int
-    """Without the refused ones."""
+    errors: int  # without the refused ones
     refused: int
     fallbacks: int
     """Requests that a later candidate answered, also where the caller left then."""
@@ -54,6 +53,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: int
     wasted_nusd: int
     """Part of the cost that reached nobody."""
+    saved_nusd: int  # what vendors would have charged for speech that the phrase cache had; no part of the cost
 
     def __add__(self, other: Totals) -> Totals:
         return struct_of(Totals, list(map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other))))
@@ -65,7 +65,8 @@ _TALLY = """
 select count(*), count(*) filter (where status = 'error' and not refused), count(*) filter (where refused),
        count(*) filter (where status = 'fallback' or fallback_from is not null),
        count(*) filter (where status = 'cancelled'), coalesce(sum(cost_nusd), 0),
-       count(*) filter (where cost_nusd is null or pricing_source like '%unpriced%'), coalesce(sum(wasted_nusd), 0)
+       count(*) filter (where cost_nusd is null or pricing_source like '%unpriced%'), coalesce(sum(wasted_nusd), 0),
+       coalesce(sum(saved_nusd), 0)
 from requests where timestamp >= :since and timestamp < :until and (:project is null or project = :project)"""
 
 _TTFBS = """
@@ -346,6 +347,7 @@ def row_of(record: RequestRecord) -> tuple[apsw.SQLiteValue, ...]:
         usage.reasoning_tokens and bounded_int(usage.reasoning_tokens),
         record.captured,
         int(record.refused),
+        record.saved_nusd and bounded_int(record.saved_nusd),
     )
 
 
@@ -383,7 +385,7 @@ def heard_speech(stored: object) -> tuple[HeardSpeech, ...]:
 
 
 def record_of(row: Sequence[apsw.SQLiteValue]) -> RequestRecord:
-    fields: dict[str, object] = dict(zip(COLUMNS, row, strict=True))
+    fields: dict[str, object] = dict(zip(COLUMNS[:-1], row[:-1], strict=True))  # `saved_nusd` is the sum of the attempts' own
     usage: dict[str, object] = {name: fields.pop(name) for name in COUNTERS}
     usage["source"], usage["reasoning_tokens"] = fields.pop("usage_source"), fields.pop("reasoning_tokens")
     for name, decoder in (("dimensions", _dimensions), ("vendor_figure", _vendor_figure)):

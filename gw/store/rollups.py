@@ -33,6 +33,7 @@ _Key = tuple[int, str, str, str, Modality]
 SUMS = (
     "requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "input_tokens",
     "cached_input_tokens", "output_tokens", "audio_seconds", "characters", "wasted_nusd", "estimated_nusd", "calls",
+    "saved_nusd",
 )  # fmt: skip
 """Columns that are added up, in the order of `_values`."""
 KEYS = ("bucket", "project", "provider", "model_id", "modality")
@@ -70,6 +71,7 @@ def _values(record: RequestRecord, parts: list[AttemptRecord]) -> _Values:
         bounded_int(record.wasted_nusd) if record.wasted_nusd else 0,
         bounded_int(record.estimated_nusd) if record.estimated_nusd else 0,
         bool(record.pricing_source),
+        bounded_int(record.saved_nusd) if record.saved_nusd else 0,
     )
 
 
@@ -89,6 +91,7 @@ def _part(part: AttemptRecord, *, unpriced: bool) -> _Part:
         bounded_int(part.wasted_nusd or 0),
         bounded_int(part.estimated_nusd),
         1,
+        bounded_int(part.saved_nusd),
     )
     return part.provider_id, part.model_id, values
 
@@ -157,6 +160,7 @@ class CostRow(msgspec.Struct, frozen=True, kw_only=True):
     wasted_nusd: int
     estimated_nusd: int
     calls: int
+    saved_nusd: int
 
     def __add__(self, other: CostRow) -> CostRow:
         """Add the sums of another project."""

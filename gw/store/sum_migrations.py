@@ -80,3 +80,9 @@ def minutes(db: apsw.Connection) -> None:
     db.execute("drop table temp.turn")
     stored = (first_audio.TurnWait(*row) for row in db.execute("select began, project, stack, wait_ms from turn_waits"))
     db.executemany("insert into first_audio_minute values (?, '', '', ?)", minute_backfill.minutes_of(stored))
+
+
+def saved(db: apsw.Connection) -> None:
+    """Add what the phrase cache has saved, in nano-USD."""
+    for table in ("requests", "rollup_hour", "rollup_day", "sums_minute"):
+        db.execute(f"alter table {table} add column saved_nusd integer not null default 0")

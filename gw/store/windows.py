@@ -34,7 +34,8 @@ select provider, model_id, project, modality, coalesce(sum(cost_nusd), 0), count
        count(*) filter (where cost_nusd is null), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens),
        sum(coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)),
        sum(coalesce(nullif(characters, 0), json_extract(measured, '$.characters'), 0)),
-       coalesce(sum(wasted_nusd), 0), sum(estimated_nusd), count(*) filter (where pricing_source <> '')
+       coalesce(sum(wasted_nusd), 0), sum(estimated_nusd), count(*) filter (where pricing_source <> ''),
+       sum(saved_nusd)
 from {{records}} and not {_HAS_PARTS} group by 1, 2, 3, 4"""
 _COUNTS = {
     "requests": "1",
@@ -64,7 +65,7 @@ def _from_records(piece: Rows, project: str | None, model_id: str | None = None)
 
 def totals(context: QueryContext, window: TimeWindow, project: str | None) -> Totals:
     """Return the sums of a window."""
-    together = Totals(requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0)
+    together = Totals(requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0, saved_nusd=0)
     for piece in pieces(context, window, in_minutes=project is None):
         if isinstance(piece, Rows):
             together += requests.between(context.db, piece.since, piece.until, project)[0]

@@ -268,6 +268,11 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
     """Span of the caller that the request belongs to. Not stored itself; the telemetry continues it."""
 
     @property
+    def saved_nusd(self) -> int:
+        """Return what the vendors would have charged for what the phrase cache spoke."""
+        return sum([attempt.saved_nusd for attempt in self.attempts])
+
+    @property
     def is_cached(self) -> bool:
         """Return whether the phrase cache answered, with a part of live speech at least: its times say nothing of the vendor."""
         return any(attempt.cache == "hit" for attempt in self.attempts)

@@ -9,6 +9,7 @@ import pytest
 from gw.admin import logs, overview, reports
 from gw.admin.periods import BOUNDED
 from gw.errors import RequestError, UnknownProjectError
+from gw.types.usage import AttemptRecord
 from tests.fakes.answers import as_json
 from tests.fakes.temporary_gateway import DAY_S, NOON, open_test_gateway, record, store_records
 
@@ -34,6 +35,7 @@ async def test_an_empty_database(gateway):
         "unpriced_requests": 0,
         "unpriced_estimate": 0.0,
         "wasted": 0.0,
+        "saved": 0.0,
         "by_provider": {},
         "by_model": {},
         "by_project": {},
@@ -89,6 +91,24 @@ async def test_waste_is_summed_up_and_shown_per_request(gateway):
     assert [one["wasted_usd"] for one in details] == [0.12, 1e-09, None, 0]
     page = as_json(await overview.overview(store, catalog, NOON, spent=lambda project: 0, active=0))
     assert page["today"]["wasted"] == 0.120000001
+
+
+async def test_what_the_phrase_cache_saved_is_summed_up_and_is_no_cost(gateway):
+    def attempt(saved_nusd, **fields):
+        return AttemptRecord(model_id="a/x", outcome="ok", started_ms=0.0, duration_ms=1.0, cache="hit", saved_nusd=saved_nusd, **fields)
+
+    parts = (attempt(7, pricing_source="cache", cost_nusd=0), attempt(0, pricing_source="config", cost_nusd=100_000_000))
+    await store_records(
+        gateway,
+        record(1, modality="tts", cost_nusd=0, pricing_source="cache", attempts=(attempt(120_000_000),)),
+        record(2, modality="tts", cost_nusd=100_000_000, pricing_source="cache + config", attempts=parts),
+        record(3),
+    )
+    store, catalog = gateway.store, gateway.current.catalog
+    costs = as_json(await reports.costs(store, catalog, NOON))
+    assert costs["saved"] == 0.120000007
+    page = as_json(await overview.overview(store, catalog, NOON, spent=lambda project: 0, active=0))
+    assert (page["today"]["saved"], page["today"]["cost"]) == (0.120000007, costs["total"])
 
 
 async def test_costs_of_a_period_and_a_project(gateway):

@@ -103,6 +103,11 @@ def test_what_nobody_heard_is_told_with_the_costs(gw, gateway):
     assert "of that, $0.25 was spent on answers that nobody received" in gw("costs").stderr
 
 
+def test_what_the_phrase_cache_saved_is_told_with_the_costs(gw, gateway):
+    gateway.replies["GET /v1/costs"] = json_reply(COSTS | {"saved": 0.25})
+    assert "$0.25 more was saved by the phrase cache" in gw("costs").stderr
+
+
 @pytest.mark.parametrize("args", [("--period", "yesterday"), ("--by", "colour")])
 def test_costs_with_a_word_it_does_not_know_is_usage(gw, args):
     assert gw("costs", *args).exit_code == 2

@@ -183,6 +183,15 @@ async def test_reports_and_metrics(tmp_path):
         report = await made.json("/v1/cache")
         assert (report["phrases"], report["hits"], report["misses"]) == (2, 3, 2)
         assert abs(report["saved_usd"] - sum(hits)) < 1e-9
+        costs = await made.json("/v1/costs")
+        assert costs["saved"] == pytest.approx(sum(hits))
+        assert costs["total"] == pytest.approx(sum(record["cost_usd"] for record in logged))
+        assert costs["saved"] > costs["total"] > 0
+        assert (await made.json("/v1/costs?period=all"))["saved"] == pytest.approx(sum(hits))
+        today = (await made.json("/api/overview"))["today"]
+        assert today["saved"] == pytest.approx(sum(hits))
+        compared = (await made.json("/api/overview?period=today"))["compared"]
+        assert (compared["current"]["saved"], compared["before"]["saved"]) == (pytest.approx(sum(hits)), 0)
         metrics = await made.metrics()
         assert metrics["gw_phrase_cache_total", (("result", "hit"),)] == 3
         assert metrics["gw_phrase_cache_total", (("result", "miss"),)] == 2

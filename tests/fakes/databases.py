@@ -24,10 +24,19 @@ POSTGRES = ["postgres"] if programs() is not None else []
 """Parameters of tests that need PostgreSQL: none where it is not installed, which the session `tests` says."""
 KINDS = ["sqlite", *POSTGRES]
 LATER_TABLES = ("rollup_attempt_day", "sums_minute", "first_audio_minute", "turn_waits")
-"""Tables of the last steps of both schemas: a test that repeats an earlier step drops them."""
+"""Tables of the last steps of both schemas."""
+WITH_LATER_COLUMN = ("requests", "rollup_hour", "rollup_day")
 _TABLES = """
 select string_agg(format('%I.%I', schemaname, tablename), ', ') from pg_tables
 where schemaname = 'gw' and tablename not in ('schema_version', 'entities_version')"""
+
+
+def drop_later(db):
+    """Drop what the last steps of both schemas have added, for a test that repeats an earlier step."""
+    for table in LATER_TABLES:
+        db.execute(f"drop table {table}")
+    for table in WITH_LATER_COLUMN:
+        db.execute(f"alter table {table} drop column saved_nusd")
 
 
 @cache

@@ -12,7 +12,7 @@ from gw.store import attempt_rollups, migrations, requests
 from gw.store.attempt_rollups import Move
 from gw.store.migrations import migrate
 from gw.types.usage import AttemptRecord
-from tests.fakes.databases import LATER_TABLES, write
+from tests.fakes.databases import drop_later, write
 from tests.fakes.records import NOON, record
 
 HOUR_S = 3_600
@@ -106,8 +106,7 @@ def test_an_earlier_database_gets_the_days(sqlite_db):
     write(db, made(100))
     days = list(db.execute("select * from rollup_attempt_day"))
     assert len(days) > 30
-    for table in LATER_TABLES:
-        db.execute(f"drop table {table}")
+    drop_later(db)
     db.pragma("user_version", migrations.MIGRATIONS.index(migrations.sum_migrations.attempts_by_day))
     migrate(db)
     assert list(db.execute("select * from rollup_attempt_day")) == days

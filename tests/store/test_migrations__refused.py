@@ -7,7 +7,7 @@ import pytest
 
 from gw.store import migrations
 from gw.store.sqlite import open_writer
-from tests.fakes.databases import LATER_TABLES
+from tests.fakes.databases import drop_later
 from tests.fakes.records import NOON
 
 VERSION = 13
@@ -27,8 +27,9 @@ def db(tmp_path):
     for name in ("requests", "rollup_hour", "rollup_day"):
         connection.execute(f"alter table {name} drop column refused")
     later = ("first_audio_hour", "first_audio_day", "owner_spend", "alert_incidents", "alert_outbox", "alert_mutes")
-    for name in (*later, *LATER_TABLES):
+    for name in later:
         connection.execute(f"drop table {name}")
+    drop_later(connection)
     connection.pragma("user_version", VERSION - 1)
     yield connection
     connection.close()

@@ -12,7 +12,7 @@ from gw.store.latency import MINUTES_SINCE, MergedBuckets, QueryContext
 from gw.store.migrations import migrate
 from gw.store.minute_sums import Minutes
 from gw.store.window_pieces import DAY_S, Rows, TimeWindow, pieces, pieces_by_step
-from tests.fakes.databases import prune, write
+from tests.fakes.databases import WITH_LATER_COLUMN, prune, write
 from tests.fakes.records import NOON, record
 from tests.store.test_attempt_rollups import Noting
 from tests.store.test_first_audio import turns, write_turns
@@ -131,6 +131,8 @@ def drop_later(db):
     db.execute("drop table sums_minute")
     db.execute("drop table first_audio_minute")
     db.execute("drop table turn_waits")
+    for table in WITH_LATER_COLUMN:
+        db.execute(f"alter table {table} drop column saved_nusd")
 
 
 def test_an_earlier_database_gets_the_minutes_of_its_last_days(sqlite_db):

@@ -4,7 +4,7 @@ from gw.policy.spend_periods import PERIODS
 from gw.store import migrations, owner_spend, rollups
 from gw.store.postgres import pg_schema
 from gw.store.postgres.pg_connection import PgConnection
-from tests.fakes.databases import LATER_TABLES, write
+from tests.fakes.databases import drop_later, write
 from tests.fakes.records import record
 
 DAY_S = 86_400
@@ -52,9 +52,9 @@ def test_an_earlier_database_gets_the_spend_of_its_records(db):
     write(db, RECORDS)
     before = list(db.execute(rows))
     of_postgres = ["alert_sightings"] if isinstance(db, PgConnection) else []
-    later = (*of_postgres, *LATER_TABLES)
-    for table in ("owner_spend", "alert_incidents", "alert_outbox", "alert_mutes", *later):  # of this step and those after it
+    for table in ("owner_spend", "alert_incidents", "alert_outbox", "alert_mutes", *of_postgres):  # of this step and those after it
         db.execute(f"drop table {table}")
+    drop_later(db)
     if isinstance(db, PgConnection):
         db.raw.execute("drop index first_audio_hour_projects, first_audio_day_projects")
         db.raw.execute("update schema_version set version = %s", (pg_schema.MIGRATIONS.index(pg_schema._owner_spend),))

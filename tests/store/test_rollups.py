@@ -132,7 +132,7 @@ def test_nothing_at_all(db):
     assert rollups.costs(db, None, None) == []
     assert latency.latencies(context(db), None, None) == {}
     assert rollups.totals(db, None, None) == rollups.Totals(
-        requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0
+        requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0, saved_nusd=0
     )
 
 

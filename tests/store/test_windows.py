@@ -18,7 +18,7 @@ MIDNIGHT = NOON - DAY_S // 2
 def part(provider, cost_nusd, **fields):
     return AttemptRecord(
         model_id=f"{provider}/x", outcome="cut", started_ms=0.0, duration_ms=1.0, pricing_source="config", cost_nusd=cost_nusd,
-        input_tokens=3, wasted_nusd=0, **fields,
+        input_tokens=3, wasted_nusd=0, saved_nusd=2, **fields,
     )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def made(dice: Random, number: int):
         total_latency_ms=dice.uniform(1, 9_000),
         usage=Usage(input_tokens=dice.randrange(9), audio_seconds=dice.choice([0.0, 2.5])),
         measured=Usage(audio_seconds=1.25, characters=8) if number % 5 == 0 else None,
-        attempts=parts if moved else (),
+        attempts=parts if moved else (part("a", 0),) if number % 4 == 0 else (),
     )
 
 

@@ -140,6 +140,7 @@ export interface Shapes {
     unpriced_requests: number;
     unpriced_estimate: number;
     wasted: number;
+    saved: number;
     by_provider: { [key: string]: Shapes["CostGroup"] };
     by_model: { [key: string]: Shapes["CostGroup"] };
     by_project?: { [key: string]: Shapes["CostGroup"] };
@@ -248,6 +249,7 @@ export interface Shapes {
     cancelled: number;
     cost: number;
     wasted: number;
+    saved: number;
     ttfb: Shapes["MedianAndTail"];
     ttfb_by_modality: { [key: string]: Shapes["MedianAndTail"] };
   };
@@ -634,6 +636,7 @@ export interface Shapes {
     unpriced: number;
     cost: number;
     wasted: number;
+    saved: number;
     ttfb: Shapes["Quantiles"];
     ttfb_by_modality: { [key: string]: Shapes["Quantiles"] };
     first_audio: Shapes["FirstAudio"];

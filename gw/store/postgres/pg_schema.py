@@ -228,7 +228,17 @@ def _minutes(db: PgConnection) -> None:
     copy_rows(db, "first_audio_minute", ("bucket", "project", "stack", "waits", "slot"), minutes)
 
 
-MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (_first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes)
+_WITH_SAVED = ("requests", "rollup_hour", "rollup_day", "sums_minute")
+
+
+def _saved(db: PgConnection) -> None:
+    """Add what the phrase cache has saved, in nano-USD."""
+    _run(db, ";".join(f"alter table {table} add column saved_nusd bigint not null default 0" for table in _WITH_SAVED))
+
+
+MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (
+    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved,
+)  # fmt: skip
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]

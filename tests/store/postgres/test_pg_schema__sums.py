@@ -44,6 +44,9 @@ def test_minutes_of_the_last_days(db):
     expected["first_audio_minute"] = [(*row[:3], 0, row[4]) for row in expected["first_audio_minute"]]
     with db.raw.transaction(force_rollback=True):
         db.raw.execute("drop table sums_minute; drop table first_audio_minute; drop table turn_waits")
+        for table in databases.WITH_LATER_COLUMN:
+            db.raw.execute(f"alter table {table} drop column saved_nusd")
         pg_schema._minutes(db)
+        pg_schema._saved(db)
         assert shown() == expected
         assert QueryContext(db, MergedBuckets(None)).minutes_since == since // 60
