@@ -139,6 +139,10 @@ def _role_rules() -> Json:
     return {"type": "array", "items": {**_object(sign_in_settings.RULE), "required": ["claim", "value", "role"]}}
 
 
+def _pronunciations() -> Json:
+    return {"type": "array", "items": {**_object(parse.PRONUNCIATION), "required": ["word", "say"]}}
+
+
 def _auth_keys() -> Json:
     return {"type": "array", "items": {**_object(parse.AUTH_KEY), "required": ["key"]}}
 
@@ -147,6 +151,7 @@ _SPECIAL: Mapping[object, Callable[[], Json]] = {
     parse._providers: _providers,
     parse._models: _models,
     parse._auth_keys: _auth_keys,
+    parse._pronunciations: _pronunciations,
     sign_in_settings.role_rules: _role_rules,
     fields.prices: _prices,
     parse._route_models: _route_models,

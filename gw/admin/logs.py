@@ -68,6 +68,8 @@ class LoggedAttempt(Schema):
     detail: str
     ignored_settings: list[str]
     voice: str | None
+    text_characters: int | None
+    """Characters of the caller's text, where pronunciations changed it: the units are those of the text that was sent."""
     input_units: float | None
     output_units: float | None
     cost_usd: float | None

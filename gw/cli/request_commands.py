@@ -93,6 +93,8 @@ def _attempts(record: Record) -> Iterator[Sequence[Cell]]:
             detail.append(f"without {', '.join(attempt['ignored_settings'])}")
         if attempt["route"]:
             detail.append(f"route {attempt['route']}: {attempt['routing']}")
+        if attempt["text_characters"] is not None:
+            detail.append(f"respelled: the caller's text has {attempt['text_characters']} characters")
         if attempt["lost_s"]:
             detail.append(f"{attempt['lost_s']:g} s of speech lost")
         times = (attempt["started_ms"], attempt["ttfb_ms"], attempt["duration_ms"])

@@ -34,6 +34,7 @@ from gw.errors import ConfigError, Problem
 from gw.types.entities import Model, Project, Provider, Stack, nano_usd
 from gw.types.ids import ANY_NAME, LONGEST_NAME, MODALITIES, KeyLimits, Modality, split_model_id
 from gw.types.model_routes import ModelRoute, RouteMember
+from gw.types.pronunciation import MOST_PRONUNCIATIONS, Pronunciation, problem_of
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
 
@@ -174,6 +175,25 @@ def _routes(node: Node) -> dict[str, ModelRoute]:
     return routes
 
 
+PRONUNCIATION = settings_of(Pronunciation)
+
+
+def _pronunciations(node: Node) -> tuple[Pronunciation, ...]:
+    entries: list[Pronunciation] = []
+    for element in node.elements():
+        values = record(element, PRONUNCIATION)
+        if "word" in values and "say" in values:
+            entry = Pronunciation(**values)
+            if problem := problem_of(entry, entries):
+                element.problem(problem, "{word: Nguyen, say: win}")
+            entries.append(entry)
+        elif isinstance(element.value, dict) and not {"word", "say"} <= element.value.keys():
+            element.problem(f"{element.name} needs a word and what to say", "{word: Nguyen, say: win}")
+    if len(entries) > MOST_PRONUNCIATIONS:
+        node.problem(f"a project has at most {MOST_PRONUNCIATIONS} pronunciations", key=True)
+    return tuple(entries)
+
+
 def _signals(node: Node) -> tuple[Signal, ...]:
     return tuple(fields.Choice(SIGNALS)(element) for element in node.elements())
 
@@ -187,6 +207,7 @@ _PROJECT = settings_of(
     **_PARSERS
     | {
         "accent": fields.colour, "fallbacks": CHAINS, "provider_keys": fields.ByName(fields.Required(fields.provider_key)),
+        "pronunciations": _pronunciations,
     },
 )  # fmt: skip
 _NO_SECTIONS = ("path", "secret", "previous_secret", "secret_folder", "mcp_token", "warnings", "lines")

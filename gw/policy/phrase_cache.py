@@ -235,9 +235,13 @@ def _own_settings(request: SpeakRequest | SpeakLiveRequest) -> list[tuple[str, b
     return sorted((name, value.encode()) for name, value in request.options if {name, name.partition(":")[2]} & own)
 
 
-def key_of(voice_key: bytes, text: str) -> bytes:
-    """Return the key of a text in a voice."""
-    return sha256(voice_key + text.strip().encode("utf-8", "surrogatepass")).digest()
+def key_of(voice_key: bytes, text: str, sent: str | None = None) -> bytes:
+    """Return the key of a text in a voice. `sent`: the text as the vendor gets it, where pronunciations may change it.
+
+    A text that was changed has its own words in the times of its take, so both count.
+    """
+    both = text.strip() if sent is None or sent.strip() == text.strip() else f"{text.strip()}\0{sent.strip()}"
+    return sha256(voice_key + both.encode("utf-8", "surrogatepass")).digest()
 
 
 def _mark(voice_key: bytes, beginning: str) -> bytes:

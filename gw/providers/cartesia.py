@@ -10,6 +10,7 @@ import trio
 
 from gw.errors import UpstreamProtocolError
 from gw.net.http1 import HttpResponse
+from gw.policy.respelling import Phonemes
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
@@ -145,8 +146,15 @@ _TRANSCRIBE: Honours = {
 }  # fmt: skip
 _SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
 
+def _phonemes(request: SpeakRequest | SpeakLiveRequest, account: Account) -> Phonemes | None:
+    """Return the markup for one word: `<<w|ɪ|n>>` (its page "IPA phonemes", November 2026: all Sonic models)."""
+    if not account.model.startswith("sonic"):
+        return None
+    return lambda ipa, word: "" if " " in word else f"<<{'|'.join(ipa.split())}>>"
+
+
 SPEC = ProviderSpec(
-    type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia", full_at_429=True,
+    type="cartesia", base_url="https://api.cartesia.ai", dialect="cartesia", full_at_429=True, phonemes=_phonemes,
     default_voice=lambda model: None,
     transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live, speak_socket=_speak_socket,
     honours={"transcribe": _TRANSCRIBE, "listen": _LISTEN, "speak": _SPEECH, "speak_live": _SPEECH},

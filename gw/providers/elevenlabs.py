@@ -13,6 +13,7 @@ import trio
 from gw.errors import ProviderError
 from gw.net.http1 import HttpResponse
 from gw.net.ws import WebSocket, WsClosed
+from gw.policy.respelling import Phonemes
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import (
@@ -261,8 +262,25 @@ def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> i
     return min(_MOST_CHANNELS, request.format.channels) if str(apart).lower() == "true" else 1
 
 
+_WITH_PHONEMES = frozenset({"eleven_flash_v2", "eleven_turbo_v2", "eleven_monolingual_v1"})
+"""Source: the vendor's help page on phoneme tags with the API, November 2026. A socket parses them with `enable_ssml_parsing` only."""
+
+
+def _phonemes(request: SpeakRequest | SpeakLiveRequest, account: Account) -> Phonemes | None:
+    """Return the tag for one word."""
+    if account.model not in _WITH_PHONEMES:
+        return None
+    if isinstance(request, SpeakLiveRequest) and not (
+        request.dialect == "elevenlabs" and dict(request.options).get("enable_ssml_parsing") == "true"
+    ):
+        return None
+    return lambda ipa, word: (
+        "" if " " in word or "&" in word else f'<phoneme alphabet="ipa" ph="{ipa.replace(" ", "")}">{word}</phoneme>'
+    )
+
+
 SPEC = ProviderSpec(
-    type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs",
+    type="elevenlabs", base_url="https://api.elevenlabs.io", dialect="elevenlabs", phonemes=_phonemes,
     default_voice=lambda model: None,
     fetches=frozenset({"elevenlabs"}), transcribe=transcribe, listen=listen, speak=speak, speak_live=speak_live,
     speak_socket=_speak_socket,

@@ -27,6 +27,7 @@ from gw.errors import ProviderRejected, UnknownProviderError
 from gw.net.http1 import Origin, Pool
 from gw.net.prewarm import PrewarmedSockets
 from gw.policy.learnt_slots import LearntSlots
+from gw.policy.respelling import Phonemes
 from gw.types.audio import AudioFormat
 from gw.types.chat_variant import ChatVariant
 from gw.types.ids import Location, Modality
@@ -313,6 +314,8 @@ class ProviderSpec:
     """Returns the options of a request to a model that the vendor bills on top, in the names that prices have for them."""
     billed_channels: Callable[[TranscribeRequest | ListenRequest, str], int] | None = None
     """Returns how many channels of a request to a model the vendor bills, each for the whole duration."""
+    phonemes: Callable[[SpeakRequest | SpeakLiveRequest, Account], Phonemes | None] | None = None
+    """Returns the markup for phonemes that the model takes in the text of this request; None where it takes none."""
     full_at_429: bool = False
     """A 429 of this vendor always means that its account has as many calls at once as it may, also in a WebSocket's handshake."""
     needs_address: bool = True

@@ -7,6 +7,7 @@ from types import NoneType
 import msgspec
 
 from gw.errors import ProviderError, StaleConnection, UpstreamCut, UpstreamSlow
+from gw.policy.respelling import RespelledText
 from gw.registry.catalog import Model
 from gw.relay.waste import NO_WASTE, Waste
 from gw.types.model_routes import Routed
@@ -48,6 +49,7 @@ class Attempt(msgspec.Struct, eq=False):
     lost_s: float = 0.0
     cache: CacheUse = ""
     saved_nusd: int = 0
+    respelled: RespelledText | None = None
     routed: Routed | None = None
     """Why a route chose it for the request."""
 

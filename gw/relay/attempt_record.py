@@ -26,6 +26,7 @@ def record_of(attempt: Attempt, *, began: float, now: float, is_only: bool) -> A
         error_code=error.code if error else None,
         upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
         detail=error.detail if isinstance(error, CandidateSkipped) else "", ignored_settings=attempt.ignored_settings,
+        text_characters=attempt.respelled.characters if attempt.respelled is not None and attempt.respelled.is_changed else None,
         cache=attempt.cache, saved_nusd=attempt.saved_nusd, lost_s=attempt.lost_s or None, voice=attempt.voice, hedges=attempt.hedges,
         route="" if attempt.routed is None else attempt.routed.route, routing="" if attempt.routed is None else attempt.routed.reason,
     )

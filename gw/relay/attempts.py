@@ -251,6 +251,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
                 await free_call
             self._call = call = request.prepare(model, now)
             attempt.ignored_settings, attempt.voice, attempt.cache = call.ignored_settings, call.voice, call.cache
+            attempt.respelled = call.respelled
         except ProviderError as skipped:
             attempt.ended, attempt.error = now, skipped
             raise

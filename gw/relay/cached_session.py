@@ -28,6 +28,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.net.wakeup import Wakeup
 from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of, voice_key_of
 from gw.policy.phrase_parts import HOLD_S, TextPart, TextParts
+from gw.policy.respelling import PronunciationTable, respelled
 from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import SpeakSession
 from gw.registry.catalog import Model
@@ -64,16 +65,23 @@ class NotInMemory(Exception):
 class KeptVoice:
     """The texts that the cache has in the voice of one candidate. `has` raises NotInMemory once for a text."""
 
-    def __init__(self, cache: PhraseCache, rules: PhraseRules, voice_key: bytes, model: Model, voice: str) -> None:
+    def __init__(
+        self, cache: PhraseCache, rules: PhraseRules, voice_key: bytes, model: Model, voice: str, table: PronunciationTable | None
+    ) -> None:  # fmt: skip
         self.model = model
         self.voice = voice
         self.voice_key = voice_key
         self._cache = cache
         self._takes = rules.takes
+        self._table = table
         self._recalled: set[bytes] = set()
 
+    def key_of(self, text: str) -> bytes:
+        """Return the key of a text, of which the vendor is sent what the project's pronunciations make of it."""
+        return key_of(self.voice_key, text, None if self._table is None else respelled(self._table, text).sent)
+
     def has(self, text: str) -> bool:
-        key = key_of(self.voice_key, text)
+        key = self.key_of(text)
         if self._cache.is_elsewhere(key) and key not in self._recalled:
             self._recalled.add(key)
             raise NotInMemory(key)
@@ -83,7 +91,7 @@ class KeptVoice:
         return self._cache.may_have(self.voice_key, beginning)
 
     def find(self, text: str) -> Take | None:
-        return self._cache.find(key_of(self.voice_key, text), self._takes)
+        return self._cache.find(self.key_of(text), self._takes)
 
 
 class _NoVoice:
@@ -171,10 +179,11 @@ class CachedSpeakingSession(SpeakingSession):
 
     def _kept_voice(self, model: Model) -> KeptVoice | None:
         with suppress(ProviderError):  # the attempt meets it
-            provider, _, _ = self.planner.endpoint(self.candidates, model)
+            provider, spec, account = self.planner.endpoint(self.candidates, model)
             voice = voice_for(self.candidates, self.request, model)
+            table = self.planner.respellings.table(self.candidates, spec, account, model, self.request)
             key = voice_key_of(self.candidates.project.id, provider, model.name, voice, self.request)
-            return KeptVoice(self._phrases, self._rules, key, model, voice)
+            return KeptVoice(self._phrases, self._rules, key, model, voice, table)
         return None
 
     # ------------------------------------------------------------------ the caller's side
@@ -187,9 +196,6 @@ class CachedSpeakingSession(SpeakingSession):
                 self._parts.add(text)
                 await self._decided(self._parts.decide)
                 await self._release()
-
-    async def send_frame(self, frame: str, text: str = "") -> None:
-        await self.send_text(text)
 
     async def flush(self) -> None:
         self.text.flush()
@@ -291,7 +297,7 @@ class CachedSpeakingSession(SpeakingSession):
         kept, current, text = self._kept, self._current, self._text_of(part)
         if kept is None or (current is not None and current.call.model is not kept.model):
             return None
-        return kept.find(text) if self._phrases.has(key_of(kept.voice_key, text), self._rules.takes) else None
+        return kept.find(text) if self._phrases.has(kept.key_of(text), self._rules.takes) else None
 
     def _text_of(self, part: TextPart) -> str:
         return self.text.text[part.start : part.end].strip()
@@ -359,7 +365,7 @@ class CachedSpeakingSession(SpeakingSession):
         super()._save(attempt, nusd)
         if self._kept is not None:
             start = attempt.progress.start
-            self._phrases.note_saved(key_of(self._kept.voice_key, self.text.text[start : start + attempt.characters]), nusd)
+            self._phrases.note_saved(self._kept.key_of(self.text.text[start : start + attempt.characters]), nusd)
 
     def _keep(self, attempt: SpeakingAttempt) -> None:
         """Keep what a vendor has spoken of a part, if it was all of it."""
@@ -370,7 +376,7 @@ class CachedSpeakingSession(SpeakingSession):
         text, voice = self._text_of(part), self._kept_voice(model)
         if voice is not None and len(text) <= rules.longest and (take := recorder.take()) is not None:
             phrase = KeptPhrase(self.candidates.project.id, model.id, voice.voice, text, [take], voice.voice_key)
-            self._phrases.add(key_of(voice.voice_key, text), phrase, rules.takes)
+            self._phrases.add(voice.key_of(text), phrase, rules.takes)
 
 
 def can_join(fmt: AudioFormat) -> bool:

@@ -109,27 +109,27 @@ class CachedSpeech:
         rules, request = project.phrase_cache, self._request
         return rules is not None and is_kept(project, request) and len(request.text) <= rules.longest
 
-    def find(self, project: Project, provider: Provider, model: Model, voice: str) -> Take | None:
-        """Return the take with which a candidate is answered for."""
+    def find(self, project: Project, provider: Provider, model: Model, voice: str, sent: str) -> Take | None:
+        """Return the take with which a candidate is answered for. `sent`: the text as the candidate would be sent it."""
         if model.id not in self._keys:
             assert project.phrase_cache is not None
             self._rules, self._project = project.phrase_cache, project.id
-            key = self._keys[model.id] = self._key_of(project, provider, model, voice)
+            key = self._keys[model.id] = self._key_of(project, provider, model, voice, sent)
             if (take := self._cache.find(key, self._rules.takes)) is not None:
                 self._takes[model.id] = take
         take = self._takes.get(model.id)
         self.is_hit = take is not None
         return take
 
-    def _key_of(self, project: Project, provider: Provider, model: Model, voice: str) -> bytes:
+    def _key_of(self, project: Project, provider: Provider, model: Model, voice: str, sent: str) -> bytes:
         voice_key = self._voice_keys[model.id] = voice_key_of(project.id, provider, model.name, voice, self._request)
-        return key_of(voice_key, self._request.text)
+        return key_of(voice_key, self._request.text, sent)
 
-    def recall(self, project: Project, provider: Provider, model: Model, voice: str) -> Pending:
+    def recall(self, project: Project, provider: Provider, model: Model, voice: str, sent: str) -> Pending:
         """Return the wait for the speech of a candidate if it may be on the disk and was not looked for, else None."""
         if model.id in self._keys:
             return None
-        key = self._key_of(project, provider, model, voice)
+        key = self._key_of(project, provider, model, voice, sent)
         return self._cache.recall(key) if self._cache.is_elsewhere(key) else None
 
     def record(self, call: PreparedCall[SpeakStream], fmt: AudioFormat, voice: str) -> None:

@@ -37,6 +37,7 @@ from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.relay.residency import within
+from gw.relay.respelled_speech import Respellings
 from gw.relay.route_choice import RouteChooser
 from gw.relay.shared_key import SharedKey
 from gw.telemetry.clock import utc_day
@@ -71,6 +72,7 @@ class CandidatePlanner:
         """Projects that have transcribed or spoken something since the start."""
         self._catalog: Catalog | None = None
         self.routes = RouteChooser(accounting.monotonic)
+        self.respellings = Respellings()
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
 
     def plan(self, spec: RequestSpec, caller: Caller) -> Candidates:

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from gw.errors import ProviderError, RateLimitError
+from gw.policy.respelling import RespelledText
 from gw.providers.spec import ProviderSpec
 from gw.registry.catalog import Model, Provider
 from gw.relay.limits import Gate
@@ -39,6 +40,8 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """Voice of the speech, if it is not the one that the caller named; "" = the vendor's own default."""
     cache: CacheUse = ""
     """Whether the phrase cache answers in place of the vendor; "" where it was not asked."""
+    respelled: RespelledText | None = None
+    """The text as the vendor is sent it, where the project's pronunciations may change it."""
     takes_own: bool = False
     """Whether the vendor gets the caller's settings and control frames as they are."""
 

@@ -33,6 +33,7 @@ from gw.net.prewarm import PrewarmedSockets
 from gw.policy import hedge
 from gw.policy.answer_times import AnswerTimes
 from gw.policy.phrase_cache import PhraseCache, Take
+from gw.policy.respelling import RespelledText, respelled
 from gw.policy.turn_finder import TurnFinder
 from gw.policy.turns import Turns
 from gw.providers.spec import Account, ChatStream, ConverseRequest, ProviderSpec, SpeakStream, TranscribeStream, spec_of
@@ -55,6 +56,7 @@ from gw.relay.listening import ListeningSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request import AnsweredRequest
 from gw.relay.request_spec import RequestSpec
+from gw.relay.respelled_speech import RespelledStream, with_respelling
 from gw.relay.response import Response, UsageCounter
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_ids import SpeechIds
@@ -202,12 +204,13 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
     """A request for speech. When a provider fails in the middle, the response asks it for a successor."""
 
-    __slots__ = ("_cached", "_connection", "_goes_on", "_paces", "_voices")
+    __slots__ = ("_cached", "_connection", "_goes_on", "_paces", "_respelled", "_voices")
 
     def __init__(self, relay: Relay, request: SpeakRequest, caller: Caller, spec: RequestSpec) -> None:
         super().__init__(relay.planner, relay.in_flight, relay.turns, request, caller, spec)
         self._paces = relay.paces
         self._voices: dict[str, str] = {}  # by model id
+        self._respelled: RespelledText | None = None  # what the candidate that is prepared is sent
         self._goes_on = False  # some of the speech was sent before
         self._connection: ConnectionAhead | None = None
         self._cached = CachedSpeech(relay.phrases, request)
@@ -235,8 +238,9 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         if self._goes_on or self._cached.is_in_memory or not self._cached.applies(self.candidates.project):
             return None
         with suppress(ProviderError):  # `prepare` raises it
-            provider, _, _ = self.planner.endpoint(self.candidates, model)
-            return self._cached.recall(self.candidates.project, provider, model, self._voice_for(model))
+            provider, spec, account = self.planner.endpoint(self.candidates, model)
+            sent = self._sent_to(spec, account, model)
+            return self._cached.recall(self.candidates.project, provider, model, self._voice_for(model), sent)
         return None
 
     def _take_for(self, model: Model) -> Take | None:
@@ -244,8 +248,9 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         if self._goes_on or not self._cached.applies(self.candidates.project):
             return None
         with suppress(ProviderError):  # `prepare` raises it
-            provider, _, _ = self.planner.endpoint(self.candidates, model)
-            return self._cached.find(self.candidates.project, provider, model, self._voice_for(model))
+            provider, spec, account = self.planner.endpoint(self.candidates, model)
+            sent = self._sent_to(spec, account, model)
+            return self._cached.find(self.candidates.project, provider, model, self._voice_for(model), sent)
         return None
 
     async def first_content(self, stream: SpeakStream, provider: str) -> list[SpeakEvent]:
@@ -266,6 +271,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         else:
             call = super().prepare(model, now)
             call.cache = "miss" if self._cached.asked else ""
+            call.respelled = self._respelled
         voice = self._voice_for(model)
         call.voice = None if voice == self._request.voice else voice
         return call
@@ -284,8 +290,22 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         same = voice == request.voice and fmt is request.format
         custom = request.custom_voice and voice == request.voice
         sent = request if same else attrs.evolve(request, voice=voice, custom_voice=custom, format=fmt)
+        self._respelled = changed = self._respelled_for(spec, account, model)
+        sent = sent if changed is None else attrs.evolve(sent, text=changed.sent)
         goes_on = self._goes_on
-        return lambda: TranscodedCall(call(sent, account), request.format, provider, idle_s=self.idle_s, goes_on=goes_on)
+        return lambda: TranscodedCall(
+            with_respelling(call(sent, account), RespelledStream, changed), request.format, provider, idle_s=self.idle_s, goes_on=goes_on
+        )
+
+    def _respelled_for(self, spec: ProviderSpec, account: Account, model: Model) -> RespelledText | None:
+        """Return the whole text as a candidate is sent it; None where nothing is respelled."""
+        table = self.planner.respellings.table(self.candidates, spec, account, model, self._request)
+        whole = None if table is None else respelled(table, self._request.text)
+        return whole if whole is not None and whole.is_changed else None
+
+    def _sent_to(self, spec: ProviderSpec, account: Account, model: Model) -> str:
+        changed = self._respelled_for(spec, account, model)
+        return self._request.text if changed is None else changed.sent
 
     def response_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> SpeechResponse:
         catalog = self.candidates.catalog
@@ -298,7 +318,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         return response
 
     def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:
-        return usage_counters.SpeakCounter(self._request, opened.stream.format)
+        return usage_counters.SpeakCounter(self._request, opened.stream.format, opened.call.respelled)
 
     # ------------------------------------------------------------------ for its response: who goes on
 

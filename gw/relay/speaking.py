@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from gw.codecs.compressed import converter
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.prewarm import PrewarmedSockets
+from gw.policy.respelling import RespelledText
 from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import Account, ProviderSpec, SpeakSession
 from gw.registry.catalog import Model
@@ -41,6 +42,7 @@ from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
+from gw.relay.respelled_speech import RespelledSession, release_held, with_respelling
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, live_formats, skipped, slices
@@ -81,6 +83,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self._playing_since: float | None = None
         self._ahead: SocketsAhead
         self._dialled_for = -math.inf  # begin of the silence in which the next candidate was dialled
+        self._respelled: RespelledText | None = None  # what the candidate that is prepared is sent
         self._first_audio_s = planner.routing.first_event_s["tts"]
 
     def _begin(self) -> None:
@@ -170,20 +173,6 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
             attempt.owes_since = math.inf
             await self._forward(lambda session: session.clear())
 
-    async def send_frame(self, frame: str, text: str = "") -> None:
-        """Send a frame of the caller's dialect to a provider that speaks it, or the `text` in it to any other."""
-        attempt = self._current
-        self.text.add(text)
-        self._find_turn()
-        if attempt is None or not attempt.live:
-            await trio.lowlevel.checkpoint()
-        elif attempt.call.spec.dialect == self.request.dialect:
-            self.note_input(attempt, attempt.to_note(text))
-            attempt.characters += len(text)
-            await self._forward(lambda session: session.send_frame(frame))
-        elif text:
-            await self._send(text)
-
     async def finish(self) -> None:
         """Announce that no more text will come."""
         self._finishing = True
@@ -220,7 +209,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         request = self._request_for(spec, account, model)
         spares = self._ahead.sockets if self.attempts else self._prewarmed
         warm = account if spares is None else attrs.evolve(account, prewarmed=spares)
-        return lambda: call(request, warm)
+        self._respelled = respelled = self.planner.respellings.begin(self.candidates, spec, account, model, request)
+        return lambda: with_respelling(call(request, warm), RespelledSession, respelled)
 
     def _request_for(self, spec: ProviderSpec, account: Account, model: Model) -> SpeakLiveRequest:
         """Return the request in a format and with a voice that the provider has. Raise CandidateSkipped."""
@@ -233,7 +223,9 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return attrs.evolve(request, format=fmt, voice=voice_for(self.candidates, request, model))
 
     def prepare(self, model: Model, now: float) -> PreparedCall[SpeakSession]:
-        return note_voice(super().prepare(model, now), self.candidates, self.request)
+        call = note_voice(super().prepare(model, now), self.candidates, self.request)
+        call.respelled = self._respelled
+        return call
 
     def _session_attempt(self, call: PreparedCall[SpeakSession], attempt: Attempt) -> SpeakingAttempt:
         if self.attempts and not self.attempts[-1].completed:
@@ -247,6 +239,7 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
             nursery.start_soon(self._watch, attempt, fail)
+            nursery.start_soon(release_held, session)
             while not attempt.ended:
                 events = await session.receive()
                 attempt.last_event_at = trio.current_time()
@@ -391,8 +384,11 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         return max(due_at, waits_since + END_S) if complete else due_at
 
     def _usage(self, attempt: SpeakingAttempt) -> tuple[Usage, Usage]:
-        counted = Usage(characters=attempt.characters, audio_seconds=attempt.progress.audio_s)
-        return counted, played_part(attempt.reported or counted, *self._played(attempt))
+        counted = Usage(characters=attempt.characters + attempt.respelled_by, audio_seconds=attempt.progress.audio_s)
+        heard, played_s = self._played(attempt)
+        respelled = attempt.call.respelled
+        heard = heard if respelled is None else respelled.sent_for(heard)
+        return counted, played_part(attempt.reported or counted, heard, played_s)
 
     def _write_record(self, error: GwError | None, *, cancelled: bool) -> None:
         self._find_turn(complete=True)

@@ -75,9 +75,15 @@ class SpeakingAttempt(SessionAttempt[SpeakSession]):
         length = self._length
         return None if length is None else ends_loud(self._tail, self._format, length.bytes - len(self._tail))
 
+    @property
+    def respelled_by(self) -> int:
+        """Return by how many characters what was sent is longer than the text that it was made of; less than 0 if it is shorter."""
+        respelled = self.call.respelled
+        return 0 if respelled is None else len(respelled.sent) - respelled.characters
+
     def to_note(self, text: str | None) -> Usage | None:
         """Return what the journal is to have as sent before `text` is: exact at a flush or the end (None), else rounded up."""
-        sent = self.characters + len(text or "")
+        sent = self.characters + self.respelled_by + len(text or "")
         if sent <= self.noted and not (text is None and sent < self.noted):
             return None
         self.noted = sent if text is None else -(-sent // NOTED_CHARACTERS) * NOTED_CHARACTERS

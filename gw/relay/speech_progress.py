@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import Literal
 
+from gw.policy.wide_letters import WIDE, is_wide
 from gw.relay import speech_pauses, waste
 from gw.relay.speech_pauses import Pauses
 from gw.relay.voice_pace import (
@@ -29,9 +30,7 @@ from gw.relay.voice_pace import (
     LEAST_S_A_WORD,
     LETTERS,
     SILENCE_S,
-    WIDE,
     VoicePace,
-    is_wide,
     letters_of,
     words_of,
 )  # fmt: skip

@@ -96,7 +96,7 @@ class _Part:
         self.attempt: Attempt = opened.attempt
         self.call: PreparedCall[SpeakStream] = opened.call
         self.format = opened.stream.format
-        self.counter = SpeakCounter(request, self.format)
+        self.counter = SpeakCounter(request, self.format, opened.call.respelled)
         self.progress = progress
         self.starts_s = starts_s  # in the caller's audio
         self.supply = Supply(trio.current_time())
@@ -293,7 +293,9 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
     def _bill(self, part: _Part, heard_characters: int) -> None:
         """Bill a provider that failed, of whose speech so much was heard."""
         usage, cost, measured = self._priced(part)
-        reached = played_part(usage, heard_characters, part.progress.audio_s)
+        respelled = part.call.respelled
+        heard = heard_characters if respelled is None else respelled.sent_for(heard_characters)
+        reached = played_part(usage, heard, part.progress.audio_s)
         model, provider = part.call.model, part.call.provider
         waste = waste_of("tts", usage, reached, lambda used: self.meter.cost_of(used, model, provider))
         self.meter.bill(part.attempt, usage, cost, waste, measured)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from gw.errors import EmptyAnswer, ProviderFailed, ProviderRefused, UpstreamProtocolError
+from gw.policy.respelling import RespelledText
 from gw.policy.turn_texts import MAX_TEXT
 from gw.providers.spec import ChatStream, SpeakStream
 from gw.relay.speech_progress import SpeechProgress, SpokenText
@@ -210,8 +211,9 @@ class TranscribeCounter:
 
 
 class SpeakCounter:
-    def __init__(self, request: SpeakRequest, delivered: AudioFormat) -> None:
+    def __init__(self, request: SpeakRequest, delivered: AudioFormat, respelled: RespelledText | None = None) -> None:
         self._text = request.text
+        self._respelled = respelled
         self._words: list[WordTiming] = []
         self._format = delivered
         self._bytes = 0
@@ -255,11 +257,13 @@ class SpeakCounter:
         progress = SpeechProgress(text)
         for word in self._words:
             progress.word(word.word, word.end_s)
-        return played_part(usage, progress.offset_at(played_s, len(self._text), complete=False), played_s)
+        heard = progress.offset_at(played_s, len(self._text), complete=False)
+        return played_part(usage, heard if self._respelled is None else self._respelled.sent_for(heard), played_s)
 
     def usage(self) -> tuple[Usage, Usage | None]:
+        sent = self._text if self._respelled is None else self._respelled.sent
         measured = Usage(
-            characters=len(self._text), audio_seconds=self._audio_seconds(), vendor_figure=self._figure
+            characters=len(sent), audio_seconds=self._audio_seconds(), vendor_figure=self._figure
         )
         return (self._vendor, measured) if self._vendor is not None else (measured, None)
 

@@ -12,6 +12,8 @@ from collections import OrderedDict, deque
 from statistics import median
 from typing import Final
 
+from gw.policy.wide_letters import is_wide
+
 SILENCE_S: Final = 0.3
 """Silence of an utterance: some before its first word and some after its last."""
 LEAD_IN_S: Final = 0.2
@@ -30,16 +32,8 @@ _VOICES = 1_024  # voices remembered; then the one that has not spoken for longe
 _ENOUGH = 3  # texts after which it is known how much the pace varies
 
 _MARKUP = re.compile(r"<[^<>]*>")
-WIDE: Final = ("\u0e00-\u0eff", "\u1000-\u109f", "\u1780-\u17ff", "\u3040-\u30ff", "\u3400-\u9fff", "\uac00-\ud7af", "\uf900-\ufaff")
-"""Scripts that are written without spaces between words, and Korean syllables."""
 _ASCII_SPACE = bytes(code for code in range(128) if chr(code).isspace())
 _ASCII_SILENT = bytes(code for code in range(128) if not chr(code).isspace() and not chr(code).isalnum())
-_FIRST_WIDE = WIDE[0][0]
-
-
-def is_wide(character: str) -> bool:
-    """Return whether a character is one of WIDE. Not an expression: those of so many characters take long to compile."""
-    return character >= _FIRST_WIDE and any(span[0] <= character <= span[-1] for span in WIDE)
 
 
 def letters_of(text: str) -> int:

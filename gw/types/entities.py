@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from gw.types.ids import ANY_NAME, KeyLimits, Location, Modality, Source
+from gw.types.pronunciation import Pronunciation
 from gw.types.roles import Access
 from gw.types.secret import Secret
 from gw.types.usage import NANO
@@ -77,6 +78,9 @@ class Project(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="
     phrase_cache: Annotated[
         PhraseRules | None, "speech of texts that are said again; {}: with these defaults. Default: none is kept"
     ] = None
+    pronunciations: Annotated[
+        tuple[Pronunciation, ...], "words that voices mispronounce, and how they are spoken (docs/pronunciation.md)"
+    ] = ()
     capture: Annotated[Capture | None, "words and sound to keep; needs GW_SECRET. Default: nothing is kept"] = None
 
     @property

@@ -167,6 +167,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     output_tokens: int = 0
     audio_seconds: float | None = None
     characters: int | None = None
+    text_characters: int | None = None
+    """Characters of the caller's text that this vendor was sent, where pronunciations changed it; `characters` are those sent."""
     cost_nusd: int | None = None
     pricing_source: str = ""
     estimated_nusd: int = 0

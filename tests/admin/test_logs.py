@@ -57,6 +57,7 @@ async def test_a_log_record_has_every_field(gateway):
                 "detail": "",
                 "ignored_settings": [],
                 "voice": None,
+                "text_characters": None,
                 "input_units": None,
                 "output_units": None,
                 "cost_usd": None,

@@ -11,6 +11,7 @@ ID = "019421bcaa0013e3a3089836da9404b7"
 ATTEMPT = {
     "model_id": "openai/x", "provider": "openai", "outcome": "too_slow", "started_ms": 1.0, "duration_ms": 4_000.0, "ttfb_ms": None,
     "error_code": "upstream_slow", "upstream_status": None, "detail": "", "ignored_settings": ["seed"], "lost_s": None,
+    "text_characters": None,
     "route": "front-desk", "routing": "weight 5 of 100",
 }  # fmt: skip
 RECORD = {

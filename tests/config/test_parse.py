@@ -249,3 +249,31 @@ def test_a_bare_off_is_the_word(tmp_path):
     """YAML reads it as false."""
     text = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\nrouting: {hedge: off}\n"
     assert parse(text, file="gw.yaml", env={}, data_dir=tmp_path).routing.hedge == "off"
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("[{word: Nguyen}]", "needs a word and what to say"),
+        ("[{word: '', say: x}]", ""),
+        ("[{word: Nguyen, say: win}, {word: NGUYEN, say: wen}]", "'NGUYEN' appears twice for the same language"),
+        ("[{word: 'a<b', say: x}]", "word cannot have < or >"),
+        ("[{word: a, say: x, ipa: 'a|b'}]", "ipa must have phonemes only"),
+        ("[{word: ' a', say: x}]", "word must be at most 100 printable characters"),
+        ("[{word: a, say: x, spell: y}]", "unknown key"),
+    ],
+)
+def test_pronunciations_that_cannot_be(entries, problem):
+    text = f"providers: {{sim: {{}}}}\nmodels: {{tts: [sim/tone]}}\nprojects: {{shop: {{pronunciations: {entries}}}}}\n"
+    with pytest.raises(ConfigError) as caught:
+        parse(text, file="gw.yaml", env={}, data_dir=Path("data"))
+    assert problem in str(caught.value)
+
+
+def test_the_same_word_may_be_spoken_differently_in_two_languages():
+    entries = "[{word: Paris, say: pariss, language: en}, {word: Paris, say: paree, language: fr}, {word: US, say: x, match_case: true}]"
+    text = f"providers: {{sim: {{}}}}\nmodels: {{tts: [sim/tone]}}\nprojects: {{shop: {{pronunciations: {entries}}}}}\n"
+    project = parse(text, file="gw.yaml", env={}, data_dir=Path("data")).projects["shop"]
+    assert [(entry.word, entry.say, entry.language, entry.match_case) for entry in project.pronunciations] == [
+        ("Paris", "pariss", "en", False), ("Paris", "paree", "fr", False), ("US", "x", "", True),
+    ]  # fmt: skip

@@ -101,3 +101,17 @@ def test_a_kill(tmp_path):
         daemon = start(CONFIG, GW_SECRET=SECRET)
         assert ask(daemon, "/v1/audio/speech", BODY) == ("hit", first)
         assert use == "miss"
+
+
+async def test_a_respelled_phrase_after_a_restart(tmp_path):
+    respelled = CONFIG.replace("{phrase_cache: {}}", "{phrase_cache: {}, pronunciations: [{word: canary, say: ka nary}]}")
+    async with open_running(tmp_path, respelled, secret=SECRET) as running:
+        use, first = await speak(running)
+        assert use == "miss"
+    async with open_running(tmp_path, CONFIG, secret=SECRET) as running:  # what is sent without the entry was never spoken
+        await known(running)
+        assert (await speak(running))[0] == "miss"
+    async with open_running(tmp_path, respelled, secret=SECRET) as running:
+        await known(running)
+        assert await speak_live(running, "Welcome to the ", "canary hotel. How can I help you?") == first
+        assert await speak(running) == ("hit", first)

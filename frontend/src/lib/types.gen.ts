@@ -448,6 +448,7 @@ export interface Shapes {
     detail: string;
     ignored_settings: string[];
     voice: string | null;
+    text_characters: number | null;
     input_units: number | null;
     output_units: number | null;
     cost_usd: number | null;
