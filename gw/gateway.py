@@ -130,7 +130,7 @@ class Gateway:
     @property
     def problems(self) -> list[HealthProblem]:
         """Codes of what an operator should look at."""
-        found: tuple[tuple[HealthProblem, object], ...] = (
+        result: tuple[tuple[HealthProblem, object], ...] = (
             ("records_not_stored", self.store.degraded),
             ("reload_failed", self.failed_reload),
             ("retention_held", self.store.retention_held),
@@ -141,7 +141,7 @@ class Gateway:
             ("telemetry_not_exported", self.telemetry is not None and self.telemetry.trouble),
             ("log_not_written", self.log_lines is not None and self.log_lines.trouble),
         )
-        return [name for name, present in found if present]
+        return [name for name, present in result if present]
 
     async def reload(self, settings: Settings) -> tuple[str, ...]:
         """Put other settings, and the price tables as they are now, in force for requests that begin from now on.

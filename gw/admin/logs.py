@@ -210,13 +210,13 @@ async def page(
         if order == NEWEST:
             return await store.read_as(_encoded, queries.log, count, before or None, wanted)
         arguments = (count, before or None, wanted, SORTS[order], MOST_SORTED)
-        found = await store.read_as(_encoded_if_found, queries.log_in_order, *arguments)
+        result = await store.read_as(_encoded_if_found, queries.log_in_order, *arguments)
     except NoSuchRecord:
         raise _unknown_cursor() from None
-    if found is None:
+    if result is None:
         what = f"more than {MOST_SORTED} requests: choose a shorter period or another filter to sort by {order.lstrip('-')}"
         raise RequestError(what=what, param="sort")
-    return found
+    return result
 
 
 def _unknown_cursor() -> RequestError:

@@ -303,8 +303,8 @@ def _time_lines(
     """`apart`: only this name, one of a model and a modality."""
     lines: list[TimeLine] = []
     for name in sorted({name for _, name in rows if apart in (None, name)}):
-        found = [rows.get((bucket, name)) for bucket in buckets]
-        points = [row.quantiles(metric, 0.5, 0.95, 0.99) if row else (0, [None] * 3) for row in found]
+        result = [rows.get((bucket, name)) for bucket in buckets]
+        points = [row.quantiles(metric, 0.5, 0.95, 0.99) if row else (0, [None] * 3) for row in result]
         p50, p95, p99 = ([rounded(values[n]) for _, values in points] for n in range(3))
         lines.append(TimeLine(name=name, count=[count for count, _ in points], p50=p50, p95=p95, p99=p99))
     return preencoded(lines)

@@ -100,20 +100,20 @@ async def _read(store: Reader, count: int, before: str | None, sort: str, wanted
         if order == NEWEST:
             return await store.read_as(summaries, session_queries.newest_sessions, count, before or None, wanted)
         ordered = partial(_ordered, order=order, count=count, before=before or None)
-        found = await store.read_as(ordered, session_queries.all_sessions, MOST_SORTED, wanted)
+        result = await store.read_as(ordered, session_queries.all_sessions, MOST_SORTED, wanted)
     except NoSuchRecord:
         raise unknown_cursor("session") from None
-    if found is None:
+    if result is None:
         raise too_many("sessions", order)
-    return found
+    return result
 
 
 async def one(store: Reader, catalog: Catalog, session_id: str, *, project: str | None = None) -> SessionDetail:
     """Return a session with its turns; of the project that used the id last. Raises UnknownSessionError."""
-    found = await store.read_as(_detail, session_queries.session, session_id, project_filter(catalog, project))
-    if found is None:
+    result = await store.read_as(_detail, session_queries.session, session_id, project_filter(catalog, project))
+    if result is None:
         raise UnknownSessionError(name=session_id)
-    return found
+    return result
 
 
 async def export(

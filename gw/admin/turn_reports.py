@@ -138,12 +138,12 @@ async def _read(store: Reader, count: int, before: str | None, sort: str, wanted
         if order == NEWEST:
             return await store.read_as(summaries, queries.newest_turns, count, before or None, wanted)
         ordered = partial(_ordered, order=order, count=count, before=before or None)
-        found = await store.read_as(ordered, queries.all_turns, MOST_SORTED, wanted)
+        result = await store.read_as(ordered, queries.all_turns, MOST_SORTED, wanted)
     except NoSuchRecord:
         raise unknown_cursor("turn") from None
-    if found is None:
+    if result is None:
         raise too_many("turns", order)
-    return found
+    return result
 
 
 def _ordered(turns: list[Turn] | None, order: str, count: int, before: str | None) -> list[TurnSummary] | None:
@@ -163,9 +163,9 @@ async def export(
     check_file_order(sort)
 
     async def read_page(cursor: str | None, rows: int) -> ExportPage:
-        found = await _read(store, rows, cursor or before, NEWEST, wanted)
-        cursor = found[-1].first_request_id if len(found) == rows else None
-        return ExportPage(encoded(kind, COLUMNS, found, ("timestamp",)), cursor)
+        result = await _read(store, rows, cursor or before, NEWEST, wanted)
+        cursor = result[-1].first_request_id if len(result) == rows else None
+        return ExportPage(encoded(kind, COLUMNS, result, ("timestamp",)), cursor)
 
     return await RowExport(read_page, kind, COLUMNS, most).start()
 

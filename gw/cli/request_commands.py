@@ -55,12 +55,12 @@ def request(id_: str, as_json: bool, backend: Backend) -> None:
 def _whole_id(backend: Backend, part: str) -> str:
     if len(part) >= _ID_CHARACTERS:
         return part
-    found = [record["id"] for record in backend.read("/v1/logs", records=True, q=part, limit=3)]
-    if not found:
+    result = [record["id"] for record in backend.read("/v1/logs", records=True, q=part, limit=3)]
+    if not result:
         raise CommandFailed(f"no request has an id that begins or ends with {part!r}")
-    if len(found) > 1:
-        raise CommandFailed(f"several ids begin or end with {part!r}, such as {' and '.join(found[:2])}: give more of it")
-    return str(found[0])
+    if len(result) > 1:
+        raise CommandFailed(f"several ids begin or end with {part!r}, such as {' and '.join(result[:2])}: give more of it")
+    return str(result[0])
 
 
 def _facts(record: Record) -> Iterator[tuple[str, Cell]]:

@@ -323,10 +323,10 @@ def day(node: Node) -> date:
 
 def prices(node: Node) -> tuple[Price, ...]:
     """Parse one price, or a list of prices that hold from different days on, and return them oldest first."""
-    found = [price(element) for element in node.elements()] if isinstance(node.value, list) else [price(node)]
-    if len({one.valid_from for one in found}) < len(found):
+    result = [price(element) for element in node.elements()] if isinstance(node.value, list) else [price(node)]
+    if len({one.valid_from for one in result}) < len(result):
         raise Rejected(f"{node.name}: two prices hold from the same day", "give each its own valid_from")
-    return tuple(sorted(found, key=lambda one: one.valid_from))
+    return tuple(sorted(result, key=lambda one: one.valid_from))
 
 
 def price(node: Node) -> Price:

@@ -326,10 +326,10 @@ class RealtimeConversation:
 
     def _input_item(self, item: object, path: str) -> Members:
         if isinstance(item, dict) and item.get("type") == "item_reference":
-            found = self._find(item.get("id"))
-            if found is None:
+            result = self._find(item.get("id"))
+            if result is None:
                 raise invalid(f"{path}.id", f"the conversation has no item {item.get('id')!r}")
-            return found
+            return result
         made = checked_item(item, self.realtime.new_id("item"), path)
         self._require_sight(made, path)
         return made

@@ -17,8 +17,8 @@ def header(scope: Scope, name: bytes) -> bytes | None:
     """Return the first value of the header `name` (lower case)."""
     for key, value in scope["headers"]:
         if key == name:
-            found: bytes = value
-            return found
+            result: bytes = value
+            return result
     return None
 
 

@@ -226,8 +226,8 @@ def _without(schema: Json, *names: str) -> Json:
 
 
 def _resolved(schema: Json, definitions: Json) -> Json:
-    found: Json = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return found
+    result: Json = definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return result
 
 
 def _plain(schema: Any) -> Any:

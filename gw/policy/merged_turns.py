@@ -154,9 +154,9 @@ class MergedTurns:
 
     def chat(self, answer: WrittenAnswer, last: LastUser | None) -> None:
         """Find the turn of the chat request of an answer, whose text is added to its `pieces`."""
-        found = self.turns.chat(answer.place, lambda: last, answer.at)
-        if found is not None:
-            found.pieces = answer.pieces
+        result = self.turns.chat(answer.place, lambda: last, answer.at)
+        if result is not None:
+            result.pieces = answer.pieces
 
     def speech(self, place: TurnPlace, text: str, at: float) -> None:
         """Find the turn of text that is sent to a voice, unless it is known by earlier text of the same request."""

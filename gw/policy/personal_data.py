@@ -28,10 +28,10 @@ def redacted(text: str, names: tuple[str, ...] = ()) -> str:
 
 
 def _placeholder(match: re.Match[str]) -> str:
-    found = match[0]
-    digits = [int(c) for c in found if c.isdecimal()]
-    if len(digits) < _LEAST_DIGITS or _DATE.fullmatch(found):
-        return found
+    number = match[0]
+    digits = [int(c) for c in number if c.isdecimal()]
+    if len(digits) < _LEAST_DIGITS or _DATE.fullmatch(number):
+        return number
     if _has_card(digits):
         return CARD
     return PHONE if len(digits) <= _MOST_PHONE_DIGITS else NUMBER

@@ -133,11 +133,11 @@ class RespelledText:
             clusters = _clusters_at(text, begin, end)
             index = 0
             while index < len(clusters):
-                found = self._match(clusters, index, complete=complete or not is_last)
-                if found is None:
+                result = self._match(clusters, index, complete=complete or not is_last)
+                if result is None:
                     self._held = text[clusters[index][0] :]
                     return self._send(out, text[: clusters[index][0]])
-                length, spoken = found
+                length, spoken = result
                 stop = clusters[index + length][0] if index + length < len(clusters) else end
                 original = text[clusters[index][0] : stop]
                 if spoken is not None:
@@ -246,11 +246,11 @@ def _parts(text: str, *, complete: bool) -> Iterable[tuple[int, int, bool]]:
     at, end = 0, len(text)
     if not complete and (cut := _OPEN_MARKUP.search(text)) is not None and end - cut.start() <= _LONGEST_MARKUP:
         end = cut.start()
-    for found in _MARKUP.finditer(text, 0, end):
-        if found.start() > at:
-            yield at, found.start(), False
-        yield found.start(), found.end(), True
-        at = found.end()
+    for markup in _MARKUP.finditer(text, 0, end):
+        if markup.start() > at:
+            yield at, markup.start(), False
+        yield markup.start(), markup.end(), True
+        at = markup.end()
     if end > at:
         yield at, end, False
 

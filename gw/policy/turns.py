@@ -211,17 +211,17 @@ def _may_be_asked(final: HeardText, now: float) -> bool:
 
 def _sequences(recordings: list[HeardText], message: str) -> list[list[HeardText]]:
     """Return the sequences of two or more recordings that together are the message, at most MAX_SEQUENCES."""
-    found: list[list[HeardText]] = []
+    sequences: list[list[HeardText]] = []
     begun: list[tuple[int, list[HeardText]]] = [(0, [])]
     for recording in recordings:
         for length, sequence in begun[:MAX_SEQUENCES]:
             if message.startswith(recording.text, length):
                 end, longer = length + len(recording.text), [*sequence, recording]
                 if end == len(message):
-                    found.append(longer)
+                    sequences.append(longer)
                 else:
                     begun.append((end, longer))
-    return [sequence for sequence in found if len(sequence) > 1][:MAX_SEQUENCES]
+    return [sequence for sequence in sequences if len(sequence) > 1][:MAX_SEQUENCES]
 
 
 def _within(group: list[HeardText], message: str) -> list[HeardText]:

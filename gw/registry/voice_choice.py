@@ -48,8 +48,8 @@ def mapped_voice(catalog: Catalog, alias: str, model: Model) -> str:
 
 def _entry(catalog: Catalog, name: str, provider: Provider) -> Mapping[str, str]:
     """Return the entry of `voices` under this name, else the one in which it is the voice of this provider."""
-    found = catalog.voices.get(name) or catalog.voices_by_member.get((provider.id, name))
-    return found or catalog.voices_by_member.get((provider.type, name), _UNMAPPED)
+    result = catalog.voices.get(name) or catalog.voices_by_member.get((provider.id, name))
+    return result or catalog.voices_by_member.get((provider.type, name), _UNMAPPED)
 
 
 def _mapped(entry: Mapping[str, str], provider: Provider) -> str:

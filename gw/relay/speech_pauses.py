@@ -157,16 +157,16 @@ def _fit(per_s: float, marks: list[_Mark], speech_s: float, pauses: list[tuple[f
     score = -0.5 * (math.log(per_s / usual_per_s) / _SPREAD) ** 2
     at_s, letters, n = 0.0, 0, 0
     for pause_s, length_s in pauses:
-        found = None
+        result = None
         for k in range(n, len(marks)):
             expected = letters + (pause_s - at_s) * per_s
             off = abs(marks[k].letters - expected) / (_UNEVEN * (marks[k].letters - letters) + _UNEVEN_LETTERS)
-            if off <= _NEAR and (found is None or off < found[1]):
-                found = (k, off)
-        if found is None:
+            if off <= _NEAR and (result is None or off < result[1]):
+                result = (k, off)
+        if result is None:
             score -= _LONG_PAUSE_WITHOUT_MARK if length_s >= _LONG_PAUSE_S else _PAUSE_WITHOUT_MARK
             continue
-        k, off = found
+        k, off = result
         score -= 0.5 * off**2 + sum(_missed(mark) for mark in marks[n:k])
         at_s, letters, n = pause_s, marks[k].letters, k + 1
     end = letters + (speech_s - at_s) * per_s

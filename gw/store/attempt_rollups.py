@@ -170,12 +170,12 @@ def health(db: SqlConnection, since_hour: int, hours: int, until_hour: int | Non
 
 def last_errors(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> Mapping[str, LastError]:
     """Return the last error of each provider."""
-    found: dict[str, LastError] = {}
+    result: dict[str, LastError] = {}
     for grain, span in _spans(since_hour, until_hour):
         for name, code, at in db.execute(_LAST_ERROR[grain], span):
-            if name not in found or at >= found[name].at:
-                found[name] = LastError(code=code, at=at)
-    return found
+            if name not in result or at >= result[name].at:
+                result[name] = LastError(code=code, at=at)
+    return result
 
 
 def moves(db: SqlConnection, since_hour: int, until_hour: int | None = None) -> list[Move]:

@@ -108,12 +108,12 @@ class CaptureFile:
 
     def read(self, request_ids: Collection[str], kind: PieceKind, now: float, cipher: ContentCipher) -> list[CapturedPiece]:
         """Return the pieces of these requests that have not expired, in their order."""
-        found: list[CapturedPiece] = []
+        result: list[CapturedPiece] = []
         with translated(self._path):
             for request_id in request_ids:
                 sql = f"{_SELECT} where request_id = ? and kind = ? and expires_at > ? order by part"
-                found += [_opened(row, cipher)[1] for row in self._db.execute(sql, (request_id, kind, now))]
-        return found
+                result += [_opened(row, cipher)[1] for row in self._db.execute(sql, (request_id, kind, now))]
+        return result
 
     def texts_before(self, before: int | None, limit: int, now: float, cipher: ContentCipher) -> list[tuple[int, CapturedPiece]]:
         """Return the newest texts stored before the one with this number, with their numbers."""

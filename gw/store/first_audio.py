@@ -132,9 +132,9 @@ def new_turns(fresh: Iterable[RequestRecord], rows_of: Callable[[_TurnKey], Iter
     turns: list[TurnWait] = []
     for turn_id, session_id, project in dict.fromkeys((r.turn_id, r.session_id, r.project) for r in fresh):
         assert turn_id is not None
-        found, counted = _wait(rows_of((turn_id, session_id, project)), project, ids)
-        if found is not None and not counted:
-            turns.append(found)
+        result, counted = _wait(rows_of((turn_id, session_id, project)), project, ids)
+        if result is not None and not counted:
+            turns.append(result)
     return turns
 
 
@@ -270,14 +270,15 @@ def _of_turns(db: SqlConnection, keys: Sequence[_TurnKey], piece: Rows) -> Itera
         for turn_id, session_id, project, *row in db.execute(_TURNS_ROWS, (*ids, piece.since - _LONGEST_S, piece.until + _LONGEST_S)):
             rows[turn_id, session_id, project].append(row)
         for key in some:
-            if (found := turn_of(rows[key], key[2])) is not None:
-                yield found
+            if (result := turn_of(rows[key], key[2])) is not None:
+                yield result
 
 
 def _in_records(db: SqlConnection, piece: Rows, project: str | None) -> Iterator[TurnWait]:
     """Yield the turns that began in a stretch of time, from their records."""
     bindings = {"since": piece.since, "until": piece.until + _LONG_S, "project": project}
     keys: list[_TurnKey] = [tuple(row) for row in db.execute(_TURNS, bindings)]
-    for found in _of_turns(db, keys, piece):
-        if piece.since <= found.began < piece.until:
-            yield found
+    for turn in _of_turns(db, keys, piece):
+        if piece.since <= turn.began < piece.until:
+            yield turn
+

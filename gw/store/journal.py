@@ -137,8 +137,8 @@ class Spares:
             path.unlink(missing_ok=True)
 
     def _free(self) -> int:
-        found = os.statvfs(self._database.parent)
-        return found.f_bavail * found.f_frsize
+        disk = os.statvfs(self._database.parent)
+        return disk.f_bavail * disk.f_frsize
 
 
 class Journal:

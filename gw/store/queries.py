@@ -129,8 +129,8 @@ def days(context: QueryContext, now: float, hours: int, project: str | None) -> 
 
 def _until_same_time(context: QueryContext, now: float, project: str | None) -> Figures:
     """Return yesterday until this time of day."""
-    found = windows.figures(context, TimeWindow(float((utc_day(now) - 1) * DAY_S), now - DAY_S), project)
-    return Figures(totals=found.totals, ttfb={modality: row.ttfb for modality, row in found.latency.items()})
+    result = windows.figures(context, TimeWindow(float((utc_day(now) - 1) * DAY_S), now - DAY_S), project)
+    return Figures(totals=result.totals, ttfb={modality: row.ttfb for modality, row in result.latency.items()})
 
 
 def _ttfb_by_modality(

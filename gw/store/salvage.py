@@ -41,7 +41,7 @@ def records_in(path: Path) -> Iterator[RequestRecord | None]:
 
 def _of_log_line(line: bytes) -> RequestRecord | None:
     try:
-        found = _log_line(line[line.index(b"{") :])
-        return _record(found.record) if found.event in EVENTS else None
+        result = _log_line(line[line.index(b"{") :])
+        return _record(result.record) if result.event in EVENTS else None
     except (ValueError, RecursionError):
         return None

@@ -57,10 +57,10 @@ class OpenedFile:
 
     def _identity(self) -> tuple[int, int] | None:
         try:
-            found = self.path.stat()
+            file = self.path.stat()
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return file.st_dev, file.st_ino
 
 
 def describe(error: apsw.Error, path: Path) -> str:

@@ -67,13 +67,13 @@ def minutes(db: apsw.Connection) -> None:
     )
 
     db.execute(_MINUTES)
-    found = minute_backfill.backfill(db, db.execute)
-    if found is None:
+    past = minute_backfill.backfill(db, db.execute)
+    if past is None:
         return
-    db.execute("insert into meta (name, value) values ('minute_sums_since', ?)", (str(found.minute),))
-    db.executemany(f"insert into sums_minute values ({', '.join('?' * len(minute_backfill.SUM_COLUMNS))})", found.sums())
+    db.execute("insert into meta (name, value) values ('minute_sums_since', ?)", (str(past.minute),))
+    db.executemany(f"insert into sums_minute values ({', '.join('?' * len(minute_backfill.SUM_COLUMNS))})", past.sums())
     db.execute("create temp table turn as select * from turn_waits limit 0")  # turns come in the order of their ids
-    turns = found.turns()
+    turns = past.turns()
     while some := list(islice(turns, _AT_ONCE)):
         db.executemany("insert into temp.turn values (?, ?, ?, ?)", map(first_audio.row_of, some))
     db.execute("insert into turn_waits select * from temp.turn order by began")

@@ -51,21 +51,21 @@ def pieces(context: QueryContext, window: TimeWindow, coarsest: Grain = "day", *
     """Divide a window into rollups and records, in no particular order."""
     since, until = -inf if window.since is None else window.since, inf if window.until is None else window.until
     first_hour, end_hour = _ceil(since / HOUR_S), _floor(until / HOUR_S)
-    found: list[Piece] = []
+    result: list[Piece] = []
     if first_hour > end_hour:  # within one hour
         return _records(context, since, until, in_minutes=in_minutes) if since < until else []
     if since < first_hour * HOUR_S:
-        found += _records(context, since, first_hour * HOUR_S, in_minutes=in_minutes)
+        result += _records(context, since, first_hour * HOUR_S, in_minutes=in_minutes)
     if end_hour * HOUR_S < until:
-        found += _records(context, end_hour * HOUR_S, until, in_minutes=in_minutes)
+        result += _records(context, end_hour * HOUR_S, until, in_minutes=in_minutes)
     if coarsest == "hour":
-        return [*found, *_buckets("hour", first_hour, end_hour)]
+        return [*result, *_buckets("hour", first_hour, end_hour)]
     first_day, end_day = _ceil(first_hour / 24), _floor(end_hour / 24)
     if first_day >= end_day:
-        return [*found, *_buckets("hour", first_hour, end_hour)]
-    found += _buckets("hour", first_hour, first_day * 24)
-    found += _buckets("day", first_day, end_day)
-    return [*found, *_buckets("hour", end_day * 24, end_hour)]
+        return [*result, *_buckets("hour", first_hour, end_hour)]
+    result += _buckets("hour", first_hour, first_day * 24)
+    result += _buckets("day", first_day, end_day)
+    return [*result, *_buckets("hour", end_day * 24, end_hour)]
 
 
 def _ceil(value: float) -> float:
@@ -94,12 +94,12 @@ def minutes_and_records(context: QueryContext, since: float, until: float) -> li
     first, end = max(_ceil(since / MINUTE_S), context.minutes_since), _floor(until / MINUTE_S)
     if first >= end:
         return [Rows(since, until)]
-    found: list[Piece] = [Minutes(int(first), None if end == inf else int(end) - 1)]
+    result: list[Piece] = [Minutes(int(first), None if end == inf else int(end) - 1)]
     if since < first * MINUTE_S:
-        found.append(Rows(since, first * MINUTE_S))
+        result.append(Rows(since, first * MINUTE_S))
     if end * MINUTE_S < until:
-        found.append(Rows(end * MINUTE_S, until))
-    return found
+        result.append(Rows(end * MINUTE_S, until))
+    return result
 
 
 def pieces_by_step(context: QueryContext, window: TimeWindow, step_s: int, *, in_minutes: bool = False) -> Iterable[Piece]:

@@ -114,8 +114,8 @@ def _usage(start: object, last: object) -> Usage | None:
         return getattr(first, name, None) if value is None else value
 
     def within(name: str, member: str) -> int | None:
-        found = named(name)
-        count = found.get(member) if isinstance(found, dict) else None
+        result = named(name)
+        count = result.get(member) if isinstance(result, dict) else None
         return tokens(count) if type(count) is int else None
 
     read, written = either("cache_read_input_tokens"), either("cache_creation_input_tokens")

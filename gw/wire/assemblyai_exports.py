@@ -156,10 +156,10 @@ def _search(done: Exported, words: str) -> dict[str, Any]:
     for phrase in phrases:
         wanted = [_bare(word) for word in phrase.split()]
         size = len(wanted)
-        found = [n for n in range(len(bare) - size + 1) if bare[n : n + size] == wanted]
-        if found:
-            times = [[spoken[n]["start"], spoken[n + size - 1]["end"]] for n in found]
-            matches.append({"text": phrase, "count": len(found), "timestamps": times, "indexes": found})
+        result = [n for n in range(len(bare) - size + 1) if bare[n : n + size] == wanted]
+        if result:
+            times = [[spoken[n]["start"], spoken[n + size - 1]["end"]] for n in result]
+            matches.append({"text": phrase, "count": len(result), "timestamps": times, "indexes": result})
     return {"id": done.id, "total_count": sum(match["count"] for match in matches), "matches": matches}
 
 

@@ -47,8 +47,8 @@ def parse_message(frame: Frame) -> SpeechMessage | None:
             return None
         head, body = frame[2:end].decode("latin-1"), frame[end:]
     else:
-        head, found, text = frame.partition("\r\n\r\n")
-        if not found:
+        head, separator, text = frame.partition("\r\n\r\n")
+        if not separator:
             return None
         body = text.encode("utf-8", "replace")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in head.split("\r\n"))}

@@ -145,8 +145,8 @@ def _referred(item: Item, earlier: Callable[[str], tuple[Item, ...] | None]) -> 
     if item.get("type", "item_reference") != "item_reference" or not isinstance(id_ := item.get("id"), str):
         return item
     response_id = "resp_" + id_.partition("_")[2].rpartition("_")[0]
-    found = (stored for stored in earlier(response_id) or () if stored.get("id") == id_)
-    return item if "role" in item else next(found, item)
+    result = (stored for stored in earlier(response_id) or () if stored.get("id") == id_)
+    return item if "role" in item else next(result, item)
 
 
 def _wants_summary(request: _Request) -> bool:

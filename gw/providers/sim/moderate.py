@@ -32,5 +32,5 @@ async def moderate(request: ChatRequest, account: Account) -> AsyncIterator[Chat
 
 
 def _scores(text: str) -> dict[str, float]:
-    found = set(_WORD.findall(text.lower()))
-    return {name: float(bool(words & found)) for name, words in _WORDS.items()}
+    spoken = set(_WORD.findall(text.lower()))
+    return {name: float(bool(words & spoken)) for name, words in _WORDS.items()}

@@ -153,5 +153,5 @@ def _count_first_audio(db: PgConnection, slot: int, fresh: Sequence[RequestRecor
     rows: defaultdict[tuple[object, ...], list[Any]] = defaultdict(list)
     for row in db.raw.execute(_between(_TURNS, fresh), (turns,)):
         rows[row[:3]].append(row[3:])
-    found = first_audio.new_turns(fresh, lambda key: rows[tuple(map(storable, key))])
-    slot_rollups.add_first_audio(db, slot, found)
+    result = first_audio.new_turns(fresh, lambda key: rows[tuple(map(storable, key))])
+    slot_rollups.add_first_audio(db, slot, result)

@@ -214,14 +214,14 @@ create index turn_waits_began on turn_waits (began, project)"""
 def _minutes(db: PgConnection) -> None:
     """Add sums by minute, and a row for each turn with sound; those of the last days are made of their records."""
     _run(db, _MINUTES)
-    found = minute_backfill.backfill(db, partial(streamed, db))
-    if found is None:
+    past = minute_backfill.backfill(db, partial(streamed, db))
+    if past is None:
         return
-    db.execute("insert into meta (name, value) values ('minute_sums_since', ?)", (str(found.minute),))
+    db.execute("insert into meta (name, value) values ('minute_sums_since', ?)", (str(past.minute),))
     columns = minute_backfill.SUM_COLUMNS
-    sums = [(*row, 0) for row in found.sums()]  # all of it before the connection takes rows
+    sums = [(*row, 0) for row in past.sums()]  # all of it before the connection takes rows
     copy_rows(db, "sums_minute", (*columns, "slot"), sums)
-    turns = list(found.turns())
+    turns = list(past.turns())
     turns.sort(key=lambda turn: turn.began)
     copy_rows(db, "turn_waits", minute_backfill.TURN_COLUMNS, map(first_audio.row_of, turns))
     minutes = ((minute, "", "", waits, 0) for minute, waits in minute_backfill.minutes_of(turns))
