@@ -12,7 +12,7 @@ STAND_IN = Price(
     input_tokens=5_000_000_000,
     output_tokens=30_000_000_000,
     audio_seconds=250_000_000_000,
-    characters=80_000_000_000,
+    characters=100_000_000_000,
     source="estimated",
 )
-"""$5 and $30 per million tokens, $0.015 per minute of audio, $80 per million characters."""
+"""$5 and $30 per million tokens, $0.015 per minute of audio, $100 per million characters."""

@@ -112,11 +112,11 @@ class Listener:
 
 @attrs.define(kw_only=True)
 class Recogniser(FakeDeepgram):
-    slots: list[Slot]
+    calls: list[Slot]
 
     def listener(self, fmt: AudioFormat, query: bytes = b"") -> Any:
         [model] = re.findall(r"(?:^|&)model=([^&]*)", query.decode())
-        return Listener(self.slots[slot_of(model)], fmt)
+        return Listener(self.calls[slot_of(model)], fmt)
 
 
 def loud(text: str, fmt: AudioFormat) -> bytes:
@@ -141,10 +141,10 @@ class ContextVoice(FakeElevenLabs):
 
 @attrs.define(kw_only=True)
 class Writer(FakeOpenAI):
-    slots: list[Slot]
+    calls: list[Slot]
 
     def pieces_for(self, request: ChatRequest) -> list[str]:
-        return _SENTENCE.findall(self.slots[slot_of(request.model)].answer)
+        return _SENTENCE.findall(self.calls[slot_of(request.model)].answer)
 
 
 MODELS = {
@@ -173,10 +173,10 @@ def host_vendors(plane: Plane, slots: list[Slot]) -> None:
         return loud(request.text, request.format)
 
     writer = Writer(
-        slots=slots, tool_call=("look_up", "{}"), transcript=heard, speech_pcm=spoken, first_token_after_s=0.3, token_gap_s=0.2,
+        calls=slots, tool_call=("look_up", "{}"), transcript=heard, speech_pcm=spoken, first_token_after_s=0.3, token_gap_s=0.2,
         speech_chunk_bytes=1_000_000,
     )  # fmt: skip
-    vendors = {"dg": Recogniser(slots=slots), "ca": SocketVoice(), "el": ContextVoice(), "oa": writer}
+    vendors = {"dg": Recogniser(calls=slots), "ca": SocketVoice(), "el": ContextVoice(), "oa": writer}
     for name, vendor in vendors.items():
         plane.net.hosts[f"{name}.test", 80] = hosted(vendor)
 

@@ -111,7 +111,7 @@ FAULTS = (
 class Upstream:
     """One bad server, on every connection."""
 
-    def __init__(self, fault: Fault, created: bytes) -> None:
+    def __init__(self, fault: Fault, created: bytes = b"") -> None:
         self.fault = fault
         self.handshakes = 0
         self._created = created

@@ -89,7 +89,7 @@ async def test_answers_of_a_model_without_a_price_use_up_a_budget_by_an_estimate
 async def test_speech_of_a_model_without_a_price(tmp_path, autojump_clock):
     async with opened(tmp_path) as gateway:
         assert [await speak(gateway, "openai/new-voice") for _ in range(5)] == [200, 402, 402, 402, 402]
-        assert (await gateway.json("/v1/costs"))["unpriced_estimate"] == pytest.approx(len(TEXT) * 80 / 10**6)
+        assert (await gateway.json("/v1/costs"))["unpriced_estimate"] == pytest.approx(len(TEXT) * 100 / 10**6)
 
 
 async def test_a_live_session_of_a_model_without_a_price(tmp_path, autojump_clock):

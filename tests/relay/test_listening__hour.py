@@ -48,15 +48,18 @@ def speech(minutes: float, chance: random.Random) -> bytes:
 
 
 class WordListener(FakeListener):
-    """Hears words by their loudness: an interim transcript for each that has ended, a final one after half a second."""
+    """Hears words by their loudness: an interim transcript for each that has ended, a final one after half a second.
 
-    ENDPOINT_S = 0.5
+    Speech without a pause counts as a word each second: a recogniser does not wait for somebody who draws no breath.
+    """
+
+    ENDPOINT_S, LONGEST_WORD_S = 0.5, 1.0
 
     def __init__(self, fmt, **settings):
         super().__init__(fmt, **settings)
         self._words = 0
         self._in_word = False
-        self._begins_s = self._loud_s = 0.0
+        self._begins_s = self._word_s = self._loud_s = 0.0
         self._rest = b""
 
     def feed(self, data):
@@ -74,7 +77,12 @@ class WordListener(FakeListener):
             if not self._words and not self._in_word:
                 self._begins_s = now - 0.02
                 events = [SpeechStarted(at_s=self._begins_s)]
+            if not self._in_word:
+                self._word_s = now
             self._in_word, self._loud_s = True, now
+            if now - self._word_s >= self.LONGEST_WORD_S:
+                self._words, self._word_s = self._words + 1, now
+                events.append(Interim(text="word " * self._words, start_s=self._begins_s, end_s=now))
         elif self._in_word and now - self._loud_s >= 0.08:
             self._in_word = False
             self._words += 1

@@ -192,7 +192,7 @@ def test_the_error_in_the_record(raised, stopping, code):
         (Usage(), None, 0, 0),
         (Usage(), Usage(), 0, 0),
         (Usage(source="vendor"), Usage(input_tokens=2), 10_000, None),
-        (Usage(audio_seconds=float("nan")), None, 5 * 80_000, None),
+        (Usage(audio_seconds=float("nan")), None, 5 * 100_000, None),
     ],
 )
 async def test_what_was_used_at_an_unknown_price(meter, usage, measured, estimated, cost):

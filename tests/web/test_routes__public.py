@@ -42,6 +42,8 @@ async def test_status(app):
         "model_count": 4,
         "project_count": 2,
         "workers": [],
+        "slots": [],
+        "journal": {"bytes": 0, "limit_bytes": 256_000_000, "keeps_records": True, "records_waiting": 0},
     }
 
 
