@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,14 @@ class Session:
             assert event.type in (kind, event.type if kind == "error" else "") or event.type != "error", event
             if event.type == kind:
                 return event
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have all that is sent within arrive together."""
+        tcp = self.connection._connection.socket
+        tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        yield
+        tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
 
     def speak(self, text: str, silence_s: float = 1.0) -> None:
         pcm = b"".join(fsk.encode(text, 24_000)) + bytes(int(48_000 * silence_s))
@@ -82,8 +91,9 @@ def test_speech_that_may_not_interrupt(talk, who):
         )
         assert updated.audio.input.turn_detection.interrupt_response is False
         session.write(TEXT)
-        session.connection.response.create()
-        session.connection.response.create(event_id="second")  # read before the first can have been answered
+        with session.at_once():  # or the first may have been answered when the second is read
+            session.connection.response.create()
+            session.connection.response.create(event_id="second")
         error = session.until("error").error
         assert (error.code, error.event_id) == ("conversation_already_has_active_response", "second")
         assert session.until("response.done").response.status == "completed"
