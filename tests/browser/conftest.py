@@ -113,8 +113,12 @@ class View:
         return self.page
 
     def settle(self) -> None:
-        """Until nothing is being read."""
-        self.page.locator("main:not(:has([aria-busy=true])) h1").first.wait_for()  # its policy forbids wait_for_function
+        """Wait until nothing is being read, nor begins to be with the next two frames: a page may show its title before it reads."""
+        while True:
+            self.page.locator("main:not(:has([aria-busy=true])) h1").first.wait_for()  # its policy forbids wait_for_function
+            self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            if self.page.locator("main:has([aria-busy=true]) h1").count() == 0:
+                return
 
     def stat(self, name: str) -> str:
         return self.page.locator(f'[data-stat="{name}"]').inner_text()

@@ -28,6 +28,7 @@ def used(fresh):
 def test_filters_are_in_the_url_and_the_rows_are_the_apis(used, view):
     seen = view(used)
     page = seen.open("/logs?modality=stt")
+    page.locator(ROWS).first.wait_for()
     shown = [row.get_attribute("data-id") for row in page.locator(ROWS).all()]
     assert shown == [record["id"] for record in used.ask("/api/logs?modality=stt&limit=100")]
     page.get_by_label("modality").select_option("llm")
