@@ -18,7 +18,8 @@ import structlog
 
 from gw.engines.presidio import PresidioFailed
 from gw.errors import StoreUnavailable
-from gw.store.sqlite import make_private, translated
+from gw.store.private_file import open_private_file
+from gw.store.sqlite import translated
 from gw.types.captured import CapturedPiece, CaptureSummary, Piece, PieceKind
 from gw.vault import ContentCipher
 
@@ -33,7 +34,6 @@ create index pieces_project on pieces (project, at, size, request_id);
 """
 _INSERT = "insert into pieces (request_id, project, at, expires_at, kind, part, size, body) values (?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT = "select seq, request_id, project, at, kind, part, body from pieces"
-_BUSY_MS = 2_000
 _MAX_CONTENT_BYTES = 64 * 2**20  # of one piece, unpacked
 
 _log = structlog.get_logger("gw.store")
@@ -50,36 +50,13 @@ class CaptureFile:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
-        if not read_only:
-            make_private(path)
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         with translated(path):
-            self._db = apsw.Connection(str(path), flags=flags)
+            self._db = open_private_file(path, _SCHEMA, _APPLICATION_ID, "a capture file", read_only=read_only)
             try:
-                self._set_up(read_only=read_only)
                 self.bytes = self.summary().bytes
             except BaseException:
                 self._db.close()
                 raise
-
-    def _set_up(self, *, read_only: bool) -> None:
-        db = self._db
-        db.set_busy_timeout(_BUSY_MS)
-        db.pragma("trusted_schema", False)
-        db.pragma("temp_store", "memory")
-        if read_only:
-            db.pragma("query_only", True)
-            return
-        if not db.execute("select count(*) from sqlite_schema").get:
-            db.pragma("auto_vacuum", 1)  # what is deleted makes the file smaller at once
-            db.pragma("journal_mode", "wal")
-            db.execute(_SCHEMA)
-            db.pragma("application_id", _APPLICATION_ID)
-        elif db.pragma("application_id") != _APPLICATION_ID:
-            raise apsw.NotADBError("it is not a capture file")
-        db.pragma("journal_mode", "wal")
-        db.pragma("secure_delete", True)
-        db.pragma("synchronous", "normal")  # a power cut may lose the last moments; nothing depends on them
 
     def close(self) -> None:
         self._db.close()

@@ -19,7 +19,8 @@ import msgspec
 
 from gw.errors import StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase
-from gw.store.sqlite import make_private, translated
+from gw.store.private_file import open_private_file
+from gw.store.sqlite import translated
 from gw.vault import ContentCipher
 
 _APPLICATION_ID = 0x67775068  # "gwPh"
@@ -32,7 +33,6 @@ create index phrases_used on phrases (used_at, size);
 _INSERT = """
 insert into phrases (key, used_at, size, project, model_id, voice, marks, body) values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (key) do update set used_at = excluded.used_at, size = excluded.size, body = excluded.body"""
-_BUSY_MS = 2_000
 MARK_BYTES = 8
 _ROWS = 100  # rows read or deleted in one go
 
@@ -71,37 +71,10 @@ class PhraseFile:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self._path = path
-        if not read_only:
-            make_private(path)
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
         with translated(path):
-            self._db = apsw.Connection(str(path), flags=flags)
-            try:
-                self._set_up(read_only=read_only)
-            except BaseException:
-                self._db.close()
-                raise
+            self._db = open_private_file(path, _SCHEMA, _APPLICATION_ID, "a file of phrases", read_only=read_only)
+            self._db.pragma("cache_size", -2_000)  # kB
         self.totals = PhraseTotals(0, 0) if read_only else self._count()
-
-    def _set_up(self, *, read_only: bool) -> None:
-        db = self._db
-        db.set_busy_timeout(_BUSY_MS)
-        db.pragma("trusted_schema", False)
-        db.pragma("temp_store", "memory")
-        db.pragma("cache_size", -2_000)  # kB
-        if read_only:
-            db.pragma("query_only", True)
-            return
-        if not db.execute("select count(*) from sqlite_schema").get:
-            db.pragma("auto_vacuum", 1)  # what is deleted makes the file smaller at once
-            db.pragma("journal_mode", "wal")
-            db.execute(_SCHEMA)
-            db.pragma("application_id", _APPLICATION_ID)
-        elif db.pragma("application_id") != _APPLICATION_ID:
-            raise apsw.NotADBError("it is not a file of phrases")
-        db.pragma("journal_mode", "wal")
-        db.pragma("secure_delete", True)
-        db.pragma("synchronous", "normal")  # a power cut may lose the last moments: those phrases are spoken again
 
     def close(self) -> None:
         self._db.close()
