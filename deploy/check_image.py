@@ -30,20 +30,20 @@ print([name for name in ("sh", "bash", "apt-get", "dpkg", "pip") if shutil.which
 
 
 class Fault(Exception):
-    """What is wrong with the image, as a sentence."""
+    """Raised with a sentence that says what is wrong with the image."""
 
 
 def faults_of(image: dict[str, Any]) -> list[str]:
     """Return what is wrong with an image, from what `docker image inspect` or `podman image inspect` says about it."""
-    config, found = image["Config"], []
+    config, problems = image["Config"], []
     if image["Size"] > LARGEST_MB * 1_000_000:
-        found.append(f"It has {image['Size'] / 1e6:.0f} MB, more than {LARGEST_MB} MB.")
+        problems.append(f"It has {image['Size'] / 1e6:.0f} MB, more than {LARGEST_MB} MB.")
     user = str(config.get("User", "")).partition(":")[0]
     if not user.isdigit() or int(user) == 0:
-        found.append(f"Its user is {user or 'root'!r}, which has to be a number other than 0.")
+        problems.append(f"Its user is {user or 'root'!r}, which has to be a number other than 0.")
     if not health_command(image):
-        found.append("It has no health check in the form CMD.")
-    return found
+        problems.append("It has no health check in the form CMD.")
+    return problems
 
 
 def health_command(image: dict[str, Any]) -> list[str]:

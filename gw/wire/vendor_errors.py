@@ -99,7 +99,7 @@ class ErrorDialect(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the code of a limit that waiting does not lift, else ""."""
     is_candidate_fault: Callable[[int, ErrorFacts], bool] = lambda status, facts: False
     is_full: Callable[[ErrorFacts], bool] = lambda facts: False
-    """Whether a 429 means that the account has as many calls at once as it may, not that it made too many a minute."""
+    """True where a 429 means that the account has as many calls at once as it may, not that it made too many a minute."""
 
     def read(self, body: object) -> ErrorFacts:
         message, details = _member(body, self.message), _member(body, self.details)

@@ -35,7 +35,7 @@ class FakeAzureSpeech(LiveVendor):
     """Server of the socket opened last, for the error of a session."""
 
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
-        """As at the host of a service, and as at a resource with a name of its own."""
+        """Return the paths as they are at the host of a service, and at a resource with a name of its own."""
         return {
             (method, prefix + path.partition("?")[0]): handler
             for prefix in ("", "/tts")

@@ -20,9 +20,9 @@ class JobVendor(LiveVendor):
     endpoint_s: float = 0.0
     """Silence for which the end of an utterance waits whose last words have come; 0: it does not wait."""
     looks: int = 1
-    """How often a job is still running."""
+    """Number of looks at a job to which the answer is that it still runs."""
     settings: dict[str, Any] = attrs.field(factory=dict)
-    """Of the last job."""
+    """Settings of the last job."""
     uploaded: bytes = b""
     looked: int = 0
 
