@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -12,12 +11,12 @@ import trio
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.wire import wav
+from tests.clients.livekit_speech import TEXT, in_loop, synthesize, words_of
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-TEXT = "what is the weather in Paris today"
 PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 
 
@@ -28,32 +27,19 @@ def fake() -> FakeAzureSpeech:
 
 @pytest.fixture
 async def address(fake, nursery) -> str:
+    import livekit.plugins.azure  # noqa: F401  a plugin may be imported on the main thread only
+
     return await nursery.start(serve_asgi, fake)
-
-
-def words_of(pcm: bytes) -> str:
-    return " ".join(done.text for done in fsk.decode(pcm, 24_000))
 
 
 # ---- speech over HTTP: the vendor's own SDK speaks over its socket only
 
 
-async def in_loop(use: Any) -> Any:
-    import livekit.plugins.azure  # noqa: F401  a plugin may be imported on the main thread only
-
-    return await trio.to_thread.run_sync(lambda: asyncio.run(use()))
-
-
 async def livekit_speech(address: str, key: str = "test-key", **options: Any) -> bytes:
-    import aiohttp
-    from livekit.agents import APIConnectOptions
     from livekit.plugins import azure
 
     url = address + "/cognitiveservices/v1"
-    async with aiohttp.ClientSession() as session:
-        tts = azure.TTS(speech_endpoint=url, speech_key=key, http_session=session, **options)
-        async with tts.synthesize(TEXT, conn_options=APIConnectOptions(max_retry=0)) as stream:
-            return b"".join([event.frame.data.tobytes() async for event in stream])
+    return await synthesize(lambda session: azure.TTS(speech_endpoint=url, speech_key=key, http_session=session, **options))
 
 
 async def test_livekit(fake, address):

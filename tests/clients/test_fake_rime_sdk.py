@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-import trio
 
-from gw.providers.sim import fsk
+from tests.clients.livekit_speech import TEXT, in_loop, synthesize, words_of
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.rime import FakeRime
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
-
-TEXT = "what is the weather in Paris today"
 
 
 @pytest.fixture
@@ -29,23 +25,12 @@ async def address(fake, nursery) -> str:
     return await nursery.start(serve_asgi, fake)
 
 
-def words_of(pcm: bytes) -> str:
-    return " ".join(done.text for done in fsk.decode(pcm, 24_000))
-
-
-async def in_loop(use: Any) -> Any:
-    return await trio.to_thread.run_sync(lambda: asyncio.run(use()))
-
-
 async def livekit_speech(url: str, key: str = "test-key", **options: Any) -> bytes:
-    import aiohttp
-    from livekit.agents import APIConnectOptions
     from livekit.plugins import rime
 
-    async with aiohttp.ClientSession() as session:
-        tts = rime.TTS(base_url=url, api_key=key, http_session=session, allow_custom_endpoint=True, **options)
-        async with tts.synthesize(TEXT, conn_options=APIConnectOptions(max_retry=0)) as stream:
-            return b"".join([event.frame.data.tobytes() async for event in stream])
+    return await synthesize(
+        lambda session: rime.TTS(base_url=url, api_key=key, http_session=session, allow_custom_endpoint=True, **options)
+    )
 
 
 @pytest.mark.parametrize("model", ["coda", "mistv3"])
