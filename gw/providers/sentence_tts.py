@@ -85,9 +85,6 @@ class _SentenceSession:
         self._waiting.cancel()
         await trio.lowlevel.checkpoint_if_cancelled()
 
-    async def send_frame(self, frame: str) -> None:
-        raise AssertionError("no client speaks the dialect of a session by sentence")
-
     async def finish(self) -> None:
         await self._enqueue_remainder()
         self._to_queue.close()

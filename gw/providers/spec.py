@@ -115,9 +115,6 @@ class UpstreamSession(Protocol):
     async def flush(self) -> None:
         """Finish what was sent so far without waiting for more: a final transcript, or speech answered by `Flushed`."""
 
-    async def send_frame(self, frame: str) -> None:
-        """Send a frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
-
     async def finish(self) -> None:
         """End the input: the provider answers the remainder, then ends the session."""
 
@@ -130,6 +127,9 @@ class ListenSession(UpstreamSession, Protocol):
 
     async def send_audio(self, data: bytes) -> None:
         """Send raw samples of the request's format, of any length; an empty piece is ignored."""
+
+    async def send_frame(self, frame: str) -> None:
+        """Send a frame of the session's dialect, unchanged (only for a client that speaks the same dialect)."""
 
     async def receive(self) -> list[ListenEvent]:
         """Return the next events; the last list ends with `ListenEnd`."""

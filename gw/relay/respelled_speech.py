@@ -135,9 +135,6 @@ class RespelledSession:
             self._respelled.clear()
             await self._session.clear()
 
-    async def send_frame(self, frame: str) -> None:
-        await self._session.send_frame(frame)
-
     async def receive(self) -> list[SpeakEvent]:
         while not (events := self._respelled.mapped(await self._session.receive())):
             pass
@@ -151,9 +148,3 @@ class RespelledSession:
                 async with self._sending:
                     if trio.current_time() >= self._fed_at + HOLD_S:
                         await self._send_held()
-
-
-async def release_held(session: SpeakSession) -> None:
-    """Send text that is held for too long, as long as the session is one whose text is respelled."""
-    if isinstance(session, RespelledSession):
-        await session.release_held()

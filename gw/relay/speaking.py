@@ -42,7 +42,7 @@ from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
-from gw.relay.respelled_speech import RespelledSession, release_held, with_respelling
+from gw.relay.respelled_speech import RespelledSession, with_respelling
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, live_formats, skipped, slices
@@ -239,7 +239,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._replay, attempt, session)
             nursery.start_soon(self._watch, attempt, fail)
-            nursery.start_soon(release_held, session)
+            if isinstance(session, RespelledSession):
+                nursery.start_soon(session.release_held)
             while not attempt.ended:
                 events = await session.receive()
                 attempt.last_event_at = trio.current_time()
