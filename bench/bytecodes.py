@@ -1,6 +1,7 @@
-"""Count what one request executes in the gateway: bytecodes and calls of Python functions, by function.
+"""Count what one request executes in the gateway: bytecodes and calls of Python functions, by function. With `--mode listen`, what a
+frame of live audio and its answer do.
 
-    python bench/bytecodes.py [--mode chat|stream|speech] [--requests 50] [--top 60] [--commits] [--otlp http://localhost:4318]
+    python bench/bytecodes.py [--mode chat|stream|speech|listen] [--requests 50] [--top 60] [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -20,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from frame_cost import SPEECH, Gateway
 from run import CACHED, Bench, build, wait_until_it_answers
 
 COUNTER = """
@@ -57,7 +59,9 @@ BODIES = {
     "stream": ("/v1/chat/completions", b'{"model":"up/bench","stream":true,"messages":[{"role":"user","content":"How is the weather?"}]}'),
     "speech": ("/v1/audio/speech", b'{"model":"up/bench","voice":"alloy","response_format":"pcm","input":"It will stay dry until nine."}'),
 }
-WARM_UP = 60  # requests after which the interpreter has specialised its code
+Counts = dict[str, list[int]]
+"""Bytecodes and calls of each function."""
+WARM_UP = 60  # requests or frames after which the interpreter has specialised its code
 
 
 class CountedBench(Bench):
@@ -96,14 +100,7 @@ def answers(port: int, mode: str) -> Iterator[None]:
             yield
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", choices=list(BODIES), default="chat")
-    parser.add_argument("--requests", type=int, default=50)
-    parser.add_argument("--top", type=int, default=60)
-    parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
-    parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
-    options = parser.parse_args()
+def counts_of_requests(options: argparse.Namespace) -> Counts:
     CountedBench.commits = options.commits
     CountedBench.more = f'telemetry: {{otlp: {{endpoint: "{options.otlp}"}}}}' if options.otlp else ""
     with tempfile.TemporaryDirectory() as folder, CountedBench(Path(folder), sys.executable, 1) as bench:
@@ -120,12 +117,53 @@ def main() -> None:
         os.kill(bench.pid, signal.SIGUSR2)
         while not bench.counts.exists() or not bench.counts.read_text().endswith("}"):
             next(requests)
-        counts = json.loads(bench.counts.read_text())
-    n = options.requests
+        counts: Counts = json.loads(bench.counts.read_text())
+    return counts
+
+
+def counts_of_frames(frames: int) -> Counts:
+    """Count in one session, which speaks in real time."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "counter.py").write_text(COUNTER)
+        file = folder / "counts.json"
+        gateway = Gateway(
+            Path.cwd(), folder / "gateway", program=(str(folder / "counter.py"),), environment={"COUNTS": str(file), "GATHER_S": "600"}
+        )
+        try:
+            gateway.wait_ready()
+            gateway.open()
+            for _ in range(WARM_UP):
+                gateway.round(SPEECH)
+            os.kill(gateway.process.pid, signal.SIGUSR1)
+            time.sleep(0.2)
+            began = time.monotonic()
+            for number in range(frames):
+                time.sleep(max(0.0, began + 0.02 * number - time.monotonic()))
+                gateway.round(SPEECH)
+            os.kill(gateway.process.pid, signal.SIGUSR2)
+            while not file.exists() or not file.read_text().endswith("}"):
+                gateway.round(SPEECH)
+        finally:
+            gateway.close()
+        counts: Counts = json.loads(file.read_text())
+    return counts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mode", choices=[*BODIES, "listen"], default="chat")
+    parser.add_argument("--requests", type=int, default=50)
+    parser.add_argument("--top", type=int, default=60)
+    parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
+    parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
+    options = parser.parse_args()
+    counts = counts_of_frames(options.requests) if options.mode == "listen" else counts_of_requests(options)
+    n, what = options.requests, "frame and its answer" if options.mode == "listen" else "request"
     for package in ("/gw/", "/trio/", ""):
         chosen = [counted for name, counted in counts.items() if package in name]
         bytecodes, calls = sum(b for b, _ in chosen) / n, sum(c for _, c in chosen) / n
-        print(f"{bytecodes:8.0f} bytecodes {calls:6.1f} calls a request in {package.strip('/') or 'all'}")
+        print(f"{bytecodes:8.0f} bytecodes {calls:6.1f} calls a {what} in {package.strip('/') or 'all'}")
     for name, (bytecodes, calls) in sorted(counts.items(), key=lambda item: -item[1][0])[: options.top]:
         print(f"{bytecodes / n:8.1f} bytecodes {calls / n:6.2f} calls  {name.partition('site-packages/')[2] or name}")
 

@@ -2,29 +2,34 @@
  *
  *     duplex VENDOR_PORT
  *
- * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS`. A caller's frame (640 bytes, binary) begins
- * with the time it was sent, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its transcript,
- * every fiftieth (once a second) a final one. Each run ends with one JSON object: frames sent and answered, and how long an
- * answer took (ms). Frames larger than the buffer are not expected.
+ * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS TICK_US`. A caller's frame (640 bytes, binary)
+ * begins with the time at which it is due, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its
+ * transcript, every fiftieth (once a second) a final one. A frame is due 20 ms after the one before was due, however late that
+ * was sent, and its time runs from when it is due until its answer has been read: whatever makes this program late is in it.
+ * Each run ends with one JSON object: frames sent, answered, and answered out of order; that time (ms); and how much later than
+ * due the frames were sent (ms). Frames larger than the buffer are not expected.
  *
- * One thread is both sides, and polls without sleeping during a run: waking a sleeper on another core is dear for who writes
- * to it, half of what a frame costs a gateway, and over a network nobody would pay it.
+ * One thread is both sides. It looks at its clock and its sockets once a tick, and sleeps in between without waiting for sockets:
+ * so the gateway never has to wake it, which over a network it would not have to either, and on one machine is half of what a
+ * frame costs it. An answer waits for a tick twice, at the vendor and at the caller. With a tick of 0 it does not sleep during a
+ * run, and takes a core.
  */
 #include <stdint.h>
+#include <sys/prctl.h>
 #include "peer.h"
 
 enum { FRAME = 640, BUFFER = 1 << 16, FINAL = 50 };
 static const long long SECOND_NS = 1000000000, EVERY_NS = 20000000, OPENING_NS = 3000000000;
 
 typedef struct {
-    int fd, vendor, up, used, heard;
-    long long next;
+    int fd, vendor, up, used, received;
+    long long next, expected; /* when the next frame is due, and the one whose answer comes next was */
     unsigned char in[BUFFER];
 } Session;
 
 static int polling, listener, open_callers, leaving;
-static double *times_ms;
-static size_t answers, most_answers;
+static double *times_ms, *late_ms;
+static size_t sent, answers, disordered, most;
 
 void accept_key(const char *key, char *out);
 
@@ -35,12 +40,12 @@ static void fail(const char *what) {
 
 static void answer(Session *s, const unsigned char *stamp) {
     char body[512], frame[600];
-    int before = s->heard++ / FINAL * FINAL, final = s->heard % FINAL == 0;
+    int before = s->received++ / FINAL * FINAL, final = s->received % FINAL == 0;
     int size = snprintf(body, sizeof body,
         "{\"type\":\"Results\",\"channel_index\":[0,1],\"duration\":%.2f,\"start\":%.2f,\"is_final\":%s,\"speech_final\":false,"
         "\"channel\":{\"alternatives\":[{\"transcript\":\"%.16s\",\"confidence\":0.9,\"words\":[]}]},"
         "\"metadata\":{\"request_id\":\"r\"}}",
-        (s->heard - before) * 0.02, before * 0.02, final ? "true" : "false", stamp);
+        (s->received - before) * 0.02, before * 0.02, final ? "true" : "false", stamp);
     frame[0] = (char)0x81;
     frame[1] = 126;
     frame[2] = (char)(size >> 8);
@@ -50,22 +55,25 @@ static void answer(Session *s, const unsigned char *stamp) {
 }
 
 static void finish(Session *s) {
-    char told[128], bye[] = {(char)0x88, 2, 3, (char)232};
-    int size = snprintf(told + 2, sizeof told - 2,
-        "{\"type\":\"Metadata\",\"request_id\":\"r\",\"duration\":%.2f,\"channels\":1}", s->heard * 0.02);
-    told[0] = (char)0x81;
-    told[1] = (char)size;
-    put(s->fd, told, size + 2);
+    char summary[128], bye[] = {(char)0x88, 2, 3, (char)232};
+    int size = snprintf(summary + 2, sizeof summary - 2,
+        "{\"type\":\"Metadata\",\"request_id\":\"r\",\"duration\":%.2f,\"channels\":1}", s->received * 0.02);
+    summary[0] = (char)0x81;
+    summary[1] = (char)size;
+    put(s->fd, summary, size + 2);
     put(s->fd, bye, sizeof bye);
 }
 
-static void note(const unsigned char *data, size_t size) {
+static void note(Session *s, const unsigned char *data, size_t size) {
     const char *mark = "\"transcript\":\"";
     const unsigned char *at = memmem(data, size, mark, strlen(mark));
-    if (!at || answers == most_answers) return;
+    if (!at || answers == most) return;
     char stamp[17] = {0};
     memcpy(stamp, at + strlen(mark), 16);
-    times_ms[answers++] = (now_ns() - strtoll(stamp, 0, 16)) / 1e6;
+    long long due = strtoll(stamp, 0, 16);
+    disordered += due != s->expected;
+    s->expected = due + EVERY_NS;
+    times_ms[answers++] = (now_ns() - due) / 1e6;
 }
 
 /* Take whole frames out of the buffer. Returns 0 when the peer has said goodbye. */
@@ -104,7 +112,7 @@ static int digest(Session *s) {
             for (int i = 0; i < 16; i++) stamp[i] = f[head + i] ^ (masked ? mask[i & 3] : 0);
             answer(s, stamp);
         } else if (!s->vendor && opcode == 1) {
-            note(f + head, size);
+            note(s, f + head, size);
         }
         at += head + size;
     }
@@ -124,12 +132,12 @@ static int read_some(Session *s) {
         s->up = 1;
         if (s->vendor) {
             char made[64], head[256];
-            char *found = 0;
+            char *key = 0;
             for (char *p = (char *)s->in; p < (char *)end; p++)
-                if (!strncasecmp(p, "sec-websocket-key:", 18)) { found = p + 18; break; }
-            while (found && *found == ' ') found++;
+                if (!strncasecmp(p, "sec-websocket-key:", 18)) { key = p + 18; break; }
+            while (key && *key == ' ') key++;
             char value[64] = {0};
-            for (int i = 0; found && i < 60 && found[i] != '\r'; i++) value[i] = found[i];
+            for (int i = 0; key && i < 60 && key[i] != '\r'; i++) value[i] = key[i];
             accept_key(value, made);
             int size = snprintf(head, sizeof head,
                 "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n\r\n", made);
@@ -218,18 +226,26 @@ static Session *call(int port, const char *path) {
 
 static void say(Session *s) {
     unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
-    snprintf((char *)frame + 8, 17, "%016llx", now_ns());
+    snprintf((char *)frame + 8, 17, "%016llx", s->next);
+    late_ms[sent++] = (now_ns() - s->next) / 1e6;
     put(s->fd, frame, sizeof frame);
     s->next += EVERY_NS;
 }
 
-/* What has come, for both sides. Returns whether a run was asked for on standard input. */
-static int turn(long long until) {
-    struct epoll_event found[EVENTS];
-    int n = arrivals(polling, found, 1, until), asked = 0;
+/* Sleep until the next tick, counted from `begun`. */
+static void wait_tick(long long begun, long long tick) {
+    long long now = now_ns(), at = begun + ((now - begun) / tick + 1) * tick;
+    struct timespec until = {at / SECOND_NS, at % SECOND_NS};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, 0);
+}
+
+/* Read what has arrived, for both sides. `more` receives whether there may be more; returns whether a run was ordered. */
+static int turn(int poll, long long until, int *more) {
+    struct epoll_event events[EVENTS];
+    int n = arrivals(polling, events, poll, until), ordered = 0;
     for (int i = 0; i < n; i++) {
-        Session *s = found[i].data.ptr;
-        if (!s) asked = 1;
+        Session *s = events[i].data.ptr;
+        if (!s) ordered = 1;
         else if ((void *)s == &listener) begin(accept(listener, 0, 0), 1);
         else if (!read_some(s)) {
             if (!s->vendor) {
@@ -239,11 +255,12 @@ static int turn(long long until) {
                 }
                 open_callers--;
             }
-            close(s->fd); /* which takes it out of the poll; each socket has one event in `found` */
+            close(s->fd); /* which takes it out of the poll; each socket has one event in `events` */
             free(s);
         }
     }
-    return asked;
+    *more = n == EVENTS;
+    return ordered;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -251,49 +268,60 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void run(int port, const char *path, int count, int seconds) {
+static void print_quantiles(const char *name, double *values, size_t count) {
+#define AT(q) (count ? values[(size_t)((count - 1) * (q))] : 0.0)
+    qsort(values, count, sizeof *values, by_size);
+    printf(", \"%s\": {\"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, \"max_ms\": %.3f}", name, AT(0.5), AT(0.99), AT(0.999), AT(1.0));
+}
+
+static void run(int port, const char *path, int count, int seconds, int tick_us) {
     Session **callers = calloc(count, sizeof *callers);
-    most_answers = (size_t)count * 50 * (seconds + 5);
-    times_ms = malloc(most_answers * sizeof *times_ms);
-    answers = leaving = 0;
+    most = (size_t)count * 50 * (seconds + 5);
+    times_ms = malloc(most * sizeof *times_ms);
+    late_ms = malloc(most * sizeof *late_ms);
+    sent = answers = disordered = leaving = 0;
     for (int id = 0; id < count; id++) callers[id] = call(port, path);
-    long long begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now;
-    for (int id = 0; id < count; id++) callers[id]->next = begun + EVERY_NS * id / count;
-    size_t sent = 0;
+    long long begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now, tick = tick_us * 1000LL;
+    for (int id = 0; id < count; id++) {
+        long long after = EVERY_NS * id / count;
+        callers[id]->next = callers[id]->expected = begun + (tick ? after / tick * tick : after);
+    }
+    int more = 0;
     while ((now = now_ns()) < end + SECOND_NS) {
         for (int id = 0; id < count && now < end; id++)
-            if (callers[id]->up && now >= callers[id]->next) {
-                say(callers[id]);
-                sent++;
-            }
-        turn(0);
+            if (callers[id]->up && now >= callers[id]->next) say(callers[id]);
+        do turn(!tick, 0, &more);
+        while (more);
+        if (tick) wait_tick(begun, tick);
     }
     leaving = 1;
     for (int id = 0; id < count; id++) {
         unsigned char bye[] = {0x88, 0x82, 0, 0, 0, 0, 3, 232};
         put(callers[id]->fd, bye, sizeof bye);
     }
-    while (open_callers) turn(0);
-    qsort(times_ms, answers, sizeof *times_ms, by_size);
-#define AT(q) (answers ? times_ms[(size_t)((answers - 1) * (q))] : 0.0)
-    printf("{\"sent\": %zu, \"answered\": %zu, \"p50_ms\": %.3f, \"p99_ms\": %.3f, \"max_ms\": %.3f}\n",
-           sent, answers, AT(0.5), AT(0.99), AT(1.0));
+    while (open_callers) turn(0, now_ns() + tick, &more);
+    printf("{\"sent\": %zu, \"answered\": %zu, \"disordered\": %zu", sent, answers, disordered);
+    print_quantiles("took", times_ms, answers);
+    print_quantiles("late", late_ms, sent);
+    printf("}\n");
     fflush(stdout);
     free(times_ms);
+    free(late_ms);
     free(callers);
 }
 
 int main(int count, char **words) {
     if (count != 2) return fprintf(stderr, "usage: duplex VENDOR_PORT, and runs on standard input\n"), 2;
     polling = epoll_create1(0);
+    prctl(PR_SET_TIMERSLACK, 1000);
     listen_at(atoi(words[1]));
     watch(polling, 0, 0);
     for (;;) {
         char line[1200], path[1000];
-        int port, sessions, seconds;
-        if (!turn(NEVER)) continue;
+        int port, sessions, seconds, tick_us, more;
+        if (!turn(0, NEVER, &more)) continue;
         if (!fgets(line, sizeof line, stdin)) return 0;
-        if (sscanf(line, "%d %999s %d %d", &port, path, &sessions, &seconds) != 4) return 2;
-        run(port, path, sessions, seconds);
+        if (sscanf(line, "%d %999s %d %d %d", &port, path, &sessions, &seconds, &tick_us) != 5) return 2;
+        run(port, path, sessions, seconds, tick_us);
     }
 }

@@ -1,17 +1,18 @@
 """Measure duplex audio sessions: many callers who send a frame every 20 ms and are answered on each, with and without gw.
 
-    python bench/duplex.py [--sessions 200] [--seconds 60] [--workers N] [--alone] [--python PATH]
+    python bench/duplex.py [--sessions 200] [--seconds 60] [--workers N] [--tick MS] [--alone] [--python PATH]
 
 Needs Linux, gcc and two cores: the gateway has core 0, callers and the vendor have core 1. The vendor speaks Deepgram's live
-transcription and so do the callers, so frames pass through. Prints frames sent and answered, how long an answer took, CPU and
-memory; "added" is the difference of the same quantile with and without the gateway.
+transcription and so do the callers, so frames pass through. With `--workers 2` or more nothing has a core of its own: the gateway's
+processes, callers and vendor run where the kernel puts them.
 
-With `--workers 2` or more, the processes of the gateway have no core of their own: they run where the kernel puts them, core 1 included.
-Then the CPU of each is printed, and how many sessions each worker has. Nothing is subtracted, so a machine with fewer cores than workers
-and callers together shows what it does with all of them at once.
+Prints frames sent, answered, lost and out of order; the time of a frame from when it was due to be sent until its answer was read,
+directly and through the gateway; how much later than due frames were sent; and the CPU of each process. Nothing is subtracted: what makes
+callers or vendor late, this program included, is part of "added".
 
-Callers and vendor never sleep, so that no frame pays for waking them. A run of which the host of this machine has taken
-more than a percent or two says more about its other guests than about the gateway.
+Callers and vendor look at their sockets once in `--tick` milliseconds and sleep in between, so half of a tick to two of them are in each
+time. `--tick 0`: they never sleep, and take a core. A run of which the host of this machine has taken more than a percent or two says
+more about its other guests than about the gateway.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
+from typing import TypedDict
 
 from fleet import helpers, status_of
 from run import build, cpu_s, free_port, pinned, rss_mb, run_alone, stolen_s
@@ -37,26 +39,46 @@ OPENING_S = 3
 """For all sessions to be open, before the first frame."""
 
 
-class Sides:
-    """The callers and the vendor, one process on core 1."""
+class Quantiles(TypedDict):
+    p50_ms: float
+    p99_ms: float
+    p999_ms: float
+    max_ms: float
 
-    def __init__(self, tool: str, vendor: int) -> None:
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(pinned(1, tool, str(vendor)), stdin=pipe, stdout=pipe, text=True, bufsize=1)
+
+class Results(TypedDict):
+    """What `duplex.c` prints."""
+
+    sent: int
+    answered: int
+    disordered: int
+    took: Quantiles
+    late: Quantiles
+
+
+class Sides:
+    """The callers and the vendor, one process. `core`: it has this one."""
+
+    def __init__(self, tool: str, vendor: int, tick_ms: float, core: int | None) -> None:
+        pipe, command = subprocess.PIPE, [tool, str(vendor)]
+        self.tick_us = round(tick_ms * 1000)
+        self.process = subprocess.Popen(
+            command if core is None else pinned(core, *command), stdin=pipe, stdout=pipe, text=True, bufsize=1
+        )
 
     def begin(self, port: int, sessions: int, seconds: int) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{port} {PATH} {sessions} {seconds}\n")
+        self.process.stdin.write(f"{port} {PATH} {sessions} {seconds} {self.tick_us}\n")
 
-    def results(self) -> dict[str, float]:
+    def results(self) -> Results:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("a session ended early")
-        figures: dict[str, float] = json.loads(line)
+        figures: Results = json.loads(line)
         return figures
 
-    def run(self, port: int, sessions: int, seconds: int) -> dict[str, float]:
+    def run(self, port: int, sessions: int, seconds: int) -> Results:
         self.begin(port, sessions, seconds)
         return self.results()
 
@@ -92,6 +114,7 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=200)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--tick", type=float, default=1.0, metavar="MS", help="how often callers and vendor look at their sockets")
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
     options = parser.parse_args()
@@ -100,7 +123,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tool, vendor, port = build(folder, "duplex"), free_port(), free_port()
-        sides = Sides(tool, vendor)
+        sides = Sides(tool, vendor, options.tick, 1 if options.workers == 1 else None)
         try:
             direct = sides.run(vendor, options.sessions, min(10, options.seconds))
             started = gateway(folder, options.python, port, vendor, options.workers)
@@ -108,7 +131,7 @@ def main() -> None:
                 sides.run(port, options.sessions, 3)  # warm
                 sides.begin(port, options.sessions, options.seconds)
                 time.sleep(OPENING_S + options.seconds * 0.1)
-                processes = processes_of(started.pid, port)
+                processes = {sides.process.pid: "callers and vendor", **processes_of(started.pid, port)}
                 sessions = {f"worker {worker['worker']}": worker["in_flight"] for worker in status_of(port)}
                 before, began = rss_mb(started.pid), time.monotonic()
                 cpu = {pid: cpu_s(pid) for pid in processes}
@@ -125,18 +148,20 @@ def main() -> None:
         finally:
             sides.process.kill()
             sides.process.wait()
-    used = sum(share for name, share in shares.items() if name not in ("writer", "reports"))
-    lost = through["sent"] - through["answered"]
-    print(f"{options.sessions} sessions, {options.seconds} s, {os.uname().machine}")
-    print(f"direct    p50 {direct['p50_ms']:.3f} ms  p99 {direct['p99_ms']:.3f} ms")
-    print(f"through   p50 {through['p50_ms']:.3f} ms  p99 {through['p99_ms']:.3f} ms  max {through['max_ms']:.1f} ms")
-    print(f"added     p50 {through['p50_ms'] - direct['p50_ms']:.3f} ms  p99 {through['p99_ms'] - direct['p99_ms']:.3f} ms")
-    print(f"frames    {through['sent']:.0f} sent, {lost:.0f} not answered")
-    print(f"host      has taken {100 * taken:.1f} % of that core for others")
+    used = sum(share for name, share in shares.items() if name not in ("writer", "reports", "callers and vendor"))
+    print(f"{options.sessions} sessions, {options.seconds} s, {os.uname().machine}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
+    for label, times in (("direct", direct["took"]), ("added", through["took"]), ("late", through["late"])):
+        beyond = f"p99.9 {times['p999_ms']:.3f} ms  max {times['max_ms']:.1f} ms"
+        print(f"{label:<9} p50 {times['p50_ms']:.3f} ms  p99 {times['p99_ms']:.3f} ms  {beyond}")
+    print(
+        f"frames    {through['sent']} sent, {through['answered']} answered, {through['sent'] - through['answered']} lost, "
+        f"{through['disordered']} out of order"
+    )
+    print(f"host      has taken {100 * taken:.1f} % of core 0 for others")
     print(f"a frame   and its answer take {used * 1e6 / options.sessions / 50:.1f} µs of CPU")
     if sessions:
         print("sessions  " + ", ".join(f"{name} {count}" for name, count in sessions.items()))
-        print("CPU       " + ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()) + " of a core")
+    print("CPU       " + ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items()) + " of a core")
     print(f"gateway   {100 * used:.0f} % of a core; {before:.0f} MB when a tenth of the time was over, {after:.0f} MB near its end")
 
 

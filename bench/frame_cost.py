@@ -1,12 +1,13 @@
 """Measure the CPU that the gateway takes for a frame of live audio and its answer, on a machine that need not be idle.
 
-    python bench/frame_cost.py [--sessions 30] [--rounds 200] [--compare FOLDER]
+    python bench/frame_cost.py [--sessions 30] [--rounds 200] [--compare FOLDER] [--instructions]
 
 Opens `--sessions` live transcriptions in Deepgram's protocol through a gateway to a vendor of the same protocol, both in this process.
 In each round every caller sends 20 ms of audio, and the vendor answers each with a transcript; the round ends with the last answer.
 Prints the CPU of the gateway's event loop for a frame (kernel accounting): the cheapest round, which other programs have
-disturbed least, and the median. `--compare` measures the gateway of another checkout too, in turn with this one. How many sessions fit on
-a core, and how long answers take: `bench/duplex.py`.
+disturbed least, and the median. `--compare` measures the gateway of another checkout too, in turn with this one. `--instructions` counts
+the machine instructions of a frame and its answer outside of the kernel with valgrind, by function: they are the same on a busy machine.
+How many sessions fit on a core, and how long answers take: `bench/duplex.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import base64
 import hashlib
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from run import CACHED, free_port
@@ -33,7 +36,8 @@ PATH = "/v1/listen?model=deepgram/nova-3&encoding=linear16&sample_rate=16000&int
 FRAME_BYTES = 640
 LOUD_OF_50 = 35  # rounds of a second with speech; the others have noise
 WARM_UP = 60  # rounds
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0  # valgrind takes a while to start
+TOP = 60  # functions listed
 _CHANCE = random.Random(1)
 
 
@@ -71,7 +75,11 @@ def head_of(peer: socket.socket) -> bytes:
 class Gateway:
     """The gateway of one checkout, with its sessions."""
 
-    def __init__(self, checkout: Path, folder: Path) -> None:
+    def __init__(
+        self, checkout: Path, folder: Path, *runner: str, program: Sequence[str] = ("-m", "gw"),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """`runner`: program that runs the interpreter; `program`: what it runs, in place of gw."""
         self.vendor = socket.create_server(("127.0.0.1", 0), backlog=1_000)
         self.vendor.settimeout(PATIENCE_S)
         self.port, self.sessions = free_port(), 0
@@ -80,9 +88,10 @@ class Gateway:
             f"providers: {{deepgram: {{api_key: k, base_url: 'http://127.0.0.1:{self.vendor.getsockname()[1]}'}}}}\n"
             f"models: {{stt: [deepgram/nova-3]}}\ncost_tracking: {{db_path: {folder}/gw.db}}\nserve: {{port: {self.port}}}\n"
         )
-        command = [sys.executable, "-m", "gw", "serve", "--config", str(folder / "gw.yaml")]
+        command = [*runner, sys.executable, *program, "serve", "--config", str(folder / "gw.yaml")]
         log = (folder / "gw.log").open("wb")
-        self.process = subprocess.Popen(command, cwd=checkout, env=CACHED | {"PYTHONPATH": str(checkout)}, stdout=log, stderr=log)
+        env = CACHED | {"PYTHONPATH": str(checkout)} | dict(environment or {})
+        self.process = subprocess.Popen(command, cwd=checkout, env=env, stdout=log, stderr=log)
         self.poll = select.epoll()
         self.callers: dict[int, socket.socket] = {}
         self.vendors: dict[int, socket.socket] = {}
@@ -161,13 +170,43 @@ class Gateway:
             self.process.kill()
 
 
+def count_instructions(checkout: Path, folder: Path, sessions: int, rounds: int) -> str:
+    """Return what a frame and its answer execute, and where."""
+    counts = folder / "counts"
+    gateway = Gateway(checkout, folder / "0", "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={counts}")
+    try:
+        gateway.wait_ready()
+        for _ in range(sessions):
+            gateway.open()
+        for number in range(WARM_UP + rounds):
+            if number == WARM_UP:
+                subprocess.run(["callgrind_control", "-i", "on", str(gateway.process.pid)], check=True, stdout=subprocess.DEVNULL)
+            gateway.round(SPEECH if number % 50 < LOUD_OF_50 else NOISE)
+        subprocess.run(["callgrind_control", "-i", "off", str(gateway.process.pid)], check=True, stdout=subprocess.DEVNULL)
+    finally:
+        gateway.close()
+    listing = subprocess.run(["callgrind_annotate", str(counts)], check=True, capture_output=True, text=True).stdout
+    frames = sessions * rounds
+    lines = [f"{'instructions':>14} a frame and its answer  ({checkout})"]
+    for line in listing.splitlines():
+        if (found := re.match(r" *([\d,]+) \( *([\d.]+)%\)  (.+?)(?: \[.*)?$", line)) is not None:
+            lines.append(f"{int(found[1].replace(',', '')) / frames:14.1f} {found[2]:>6} %  {found[3].rpartition('/')[2]}")
+    return "\n".join(lines[:TOP])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--compare", type=Path, help="a folder with another checkout")
+    parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind in place of measuring time")
     options = parser.parse_args()
     checkouts = [ROOT, *([options.compare.resolve()] if options.compare else [])]
+    if options.instructions:
+        for checkout in checkouts:
+            with tempfile.TemporaryDirectory(prefix="gw-frames-") as folder:
+                print(count_instructions(checkout, Path(folder), options.sessions, options.rounds))
+        return
     with tempfile.TemporaryDirectory(prefix="gw-frames-") as folder:
         gateways = [Gateway(checkout, Path(folder) / str(n)) for n, checkout in enumerate(checkouts)]
         try:

@@ -23,7 +23,11 @@ pytestmark = [pytest.mark.process, pytest.mark.needs_program("gcc")]
         ("frame_cost.py", "--sessions 2 --rounds 4", [r"[\d.]+"], [0]),
         (
             "duplex.py", "--sessions 8 --seconds 4 --workers 2",
-            [r"frames +\d+ sent, 0 not answered", r"sessions  worker 1 \d+, worker 2 \d+", r"CPU       keeper [\d.]+ %, worker 1 [\d.]+ %"],
+            [
+                r"added +p50 [\d.]+ ms  p99 [\d.]+ ms  p99.9 [\d.]+ ms  max [\d.]+ ms", r"late +p50 [\d.]+ ms  p99 [\d.]+ ms",
+                r"frames +(\d+) sent, \1 answered, 0 lost, 0 out of order", r"sessions  worker 1 \d+, worker 2 \d+",
+                r"CPU       callers and vendor [\d.]+ %, keeper [\d.]+ %, worker 1 [\d.]+ %",
+            ],
             [0],
         ),
         ("bytecodes.py", "--requests 3 --top 5", [r" +\d+ bytecodes +[\d.]+ calls a request in gw"], [0]),
