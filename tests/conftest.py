@@ -55,7 +55,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     pytest-trio heeds only a clock that the test itself names.
     """
-    wanting = [item for item in items if {mark.args[0] for mark in item.iter_markers("needs_program")} & _missing()]
+    missing = _missing()
+    wanting = [item for item in items if any(mark.args[0] in missing for mark in item.iter_markers("needs_program"))] if missing else []
     if wanting:
         config.hook.pytest_deselected(items=wanting)
         items[:] = [item for item in items if item not in wanting]
