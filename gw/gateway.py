@@ -26,7 +26,7 @@ from gw.policy.form_order import FormOrder
 from gw.policy.spend_periods import PeriodSpend
 from gw.policy.turn_finder import TurnFinder
 from gw.pricing.book import PriceBook, RateRow
-from gw.pricing.rate_tables import own_folder, rows_of, table_texts
+from gw.pricing.rate_tables import load_rows, own_folder
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
@@ -191,7 +191,7 @@ def _rates(settings: Settings) -> list[RateRow]:
     """Read the price tables, the installation's own included. Raise ConfigError naming the file."""
     folder = own_folder(settings.cost_tracking.db_path)
     try:
-        return rows_of(table_texts(folder))
+        return load_rows(folder)
     except ValueError as error:
         raise ConfigError(problems=(Problem(file=str(folder), what=str(error)),)) from None
 

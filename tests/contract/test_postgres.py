@@ -9,8 +9,7 @@ import msgspec
 import pytest
 
 from gw.admin.demo_history import sample_records
-from gw.pricing.book import PriceBook
-from gw.pricing.rate_tables import rows_of, table_texts
+from gw.pricing.rate_tables import load_book
 from gw.web.routes import TABLE
 from tests.fakes import databases
 from tests.fakes.running import open_running
@@ -88,7 +87,7 @@ def readable(answer):
 
 
 async def test_every_page_shows_the_same(url, tmp_path):
-    made = sample_records(NOON, 2, book=PriceBook(rows_of(table_texts(tmp_path))))
+    made = sample_records(NOON, 2, book=load_book(tmp_path))
     records = [msgspec.structs.replace(one, project="shop" if number % 2 else "default") for number, one in enumerate(made)]
     async with both(tmp_path, url, SetClock(NOON)) as gateways:
         for one in gateways:

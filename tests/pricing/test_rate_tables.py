@@ -88,3 +88,15 @@ def test_a_model_for_live_sessions_alone_has_a_price():
     assert book.any_price("deepgram", "flux-general-en", at_day=DAY) == book.price("deepgram", "flux-general-en", at_day=DAY, live=True)
     assert book.any_price("deepgram", "nova-3", at_day=DAY) == book.price("deepgram", "nova-3", at_day=DAY)
     assert book.any_price("deepgram", "never-heard-of", at_day=DAY) is None
+
+
+def test_a_table_of_ones_own_is_read_anew_each_time(tmp_path):
+    assert load_book(tmp_path).price("sim", "m", at_day=DAY) is None
+    table = tmp_path / "sim.toml"
+    for usd, rate in (("0.6", 10_000_000_000_000), ("1.2", 20_000_000_000_000)):
+        table.write_text(ROW.replace("0.6", usd))
+        price = load_book(tmp_path).price("sim", "m", at_day=DAY)
+        assert price is not None
+        assert price.audio_seconds == rate
+    table.unlink()
+    assert load_book(tmp_path).price("sim", "m", at_day=DAY) is None

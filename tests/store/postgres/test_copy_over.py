@@ -9,8 +9,7 @@ import pytest
 
 from gw.admin.demo_history import sample_records
 from gw.errors import DatabaseUnusable
-from gw.pricing.book import PriceBook
-from gw.pricing.rate_tables import rows_of, table_texts
+from gw.pricing.rate_tables import load_book
 from gw.store import entity_rows, first_audio, requests, rollups
 from gw.store.batches import write_batch
 from gw.store.entity_rows import Change
@@ -49,7 +48,7 @@ def source(tmp_path, monkeypatch):
         db.pragma("journal_mode", "wal")
         migrate(db)
         write_batch(db, [record("gone", timestamp=NOON - 10 * 86_400)])
-        write_batch(db, list(sample_records(NOON, 3, book=PriceBook(rows_of(table_texts(tmp_path))))))
+        write_batch(db, list(sample_records(NOON, 3, book=load_book(tmp_path))))
         requests.prune(db, before=NOON - 5 * 86_400, limit=1)  # its sums stay
         entity_rows.apply(db, CHANGE)
     return path

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from gw.admin.demo_history import sample_records
-from gw.pricing.book import PriceBook
-from gw.pricing.rate_tables import rows_of, table_texts
+from gw.pricing.rate_tables import load_book
 from gw.store import attempt_rollups, first_audio, rollups
 from gw.store.latency import MergedBuckets, QueryContext, latencies
 from gw.store.postgres import slot_rollups
@@ -54,7 +53,7 @@ def rows(db, table, slots):
 
 
 def test_old_rows_are_merged_into_one_and_new_ones_added_to_it(db, tmp_path):
-    records = sorted(sample_records(NOON, 4, book=PriceBook(rows_of(table_texts(tmp_path)))), key=lambda record: record.timestamp)
+    records = sorted(sample_records(NOON, 4, book=load_book(tmp_path)), key=lambda record: record.timestamp)
     turns = {}
     for record in records:  # a turn's requests are of one gateway
         turns.setdefault(record.turn_id, []).append(record)
