@@ -42,6 +42,8 @@ class ReceivedRequest:
 
     def __init__(self, request: TranscribeRequest) -> None:
         self.request = request
+        self.as_parsed = request
+        """The request as it was parsed when it was first known."""
         self._when_received: list[WhenReceived] = []
 
     def call_when_received(self, callback: WhenReceived) -> None:
@@ -141,7 +143,9 @@ async def _receive_rest(reader: UploadReader, parse: Parse, received: ReceivedRe
         pass
     as_expected = reader.upload.end()
     note(file_is_last=as_expected)
-    request = parse()
+    request = received.as_parsed
+    if not as_expected or request.audio_seconds != reader.upload.audio_seconds:
+        request = parse()
     if request.model != expected.model:
         raise ClientProtocolError(what="the form names two models: send one", param="model")
     received.complete(request, as_expected=as_expected)

@@ -84,10 +84,7 @@ class Upload:
     @property
     def audio_seconds(self) -> float:
         """Length of what was written, measured by us; 0.0 if it cannot be. While it arrives: of samples, all of it, else 0.0."""
-        if not self._arriving:
-            return self._meter.seconds
-        fmt = self._meter.format
-        return self.size / fmt.bytes_per_second if fmt is not None and fmt.bytes_per_second else 0.0
+        return self._meter.seconds_of_samples(self.size) if self._arriving else self._meter.seconds
 
     def expect(self, size: int) -> None:
         """Let the file be read before its end, which is expected after `size` bytes."""

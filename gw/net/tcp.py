@@ -96,6 +96,10 @@ class Transport(trio.abc.Stream):
         """Return what has already arrived; None when nothing has, b"" at the end of the stream. Raises one of `LOST`."""
         return None
 
+    async def receive_arrived(self, max_bytes: int) -> bytes | None:
+        """Let other tasks have their turn, then return what has arrived already, as `receive_now` does."""
+        return None
+
     async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
         """Call `take` with what arrives until it returns something to wait for, and return that; None at the end.
 
@@ -215,6 +219,14 @@ class TcpStream(Transport):
     def receive_now(self) -> bytes | None:
         try:
             return self._sock.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    async def receive_arrived(self, max_bytes: int) -> bytes | None:
+        await trio.lowlevel.checkpoint()
+        self._more = False
+        try:
+            return self._sock.recv(max_bytes)
         except BlockingIOError:
             return None
 

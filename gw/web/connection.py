@@ -164,6 +164,16 @@ class Connection:
             self.hung_up()
         return data
 
+    async def receive_arrived(self, most_bytes: int) -> bytes:
+        """Return bytes that have arrived already, past `buffer`, which is empty; b"" when there are none. Not beside a reader task."""
+        try:
+            data = await self.transport.receive_arrived(most_bytes)
+        except LOST:
+            data = b""
+        if data == b"":
+            self.hung_up()
+        return data or b""
+
     def wait(self) -> Awaitable[None]:
         """Wait until bytes arrive or the client leaves; return at once when it has left. For one task at a time."""
         if self.left:

@@ -41,7 +41,7 @@ class LengthMeter:
         self._declared = size
         self.fed = 0
         self._prefix: bytearray | None = bytearray()  # bytes before the container is recognised; None afterwards
-        self._head = b""
+        self._recognised: wav.WavInfo | AudioFormat | None = None  # from those bytes
         self._walk: Walk | None = None
 
     def feed(self, data: bytes) -> None:
@@ -50,44 +50,48 @@ class LengthMeter:
             if self._walk is not None:
                 self._walk.feed(data)
             return
-        self._prefix += data
-        if len(self._prefix) >= PREFIX_BYTES:
-            self._start_walk()
+        if len(self._prefix) + len(data) < PREFIX_BYTES:
+            self._prefix += data
+        else:
+            self._start_walk(bytes(self._prefix + data) if self._prefix else data)
 
     @property
     def format(self) -> AudioFormat | None:
         """Format; None if it is unknown. Fixed once 4 KiB have been fed."""
-        return self._measured()[0]
+        return wav.format_of(self._known())
 
     @property
     def seconds(self) -> float:
         """Length of all that was fed; 0.0 if it is unknown."""
-        fmt, raw_s = self._measured()
         walk = self._walk
-        if walk is None and fmt is not None and self._prefix:   # shorter than a prefix
+        if walk is None and self._prefix and (fmt := self.format) is not None:   # shorter than a prefix
             walk = _walk_of(fmt, bytes(self._prefix))
         if walk is None:
-            return raw_s
+            return self.seconds_of_samples(self._size)
         return min(walk.seconds, self._size / MIN_BYTES_PER_S)
+
+    def seconds_of_samples(self, size: int) -> float:
+        """Return the length of a file of `size` bytes that begins as this one, if it holds samples; else 0.0."""
+        known = self._known()
+        return known.seconds(size) if known is not None else 0.0
 
     @property
     def _size(self) -> int:
         return max(self.fed, self._declared)
 
-    def _start_walk(self) -> None:
-        prefix = bytes(self._prefix or b"")
-        self._head, self._prefix = prefix[:PREFIX_BYTES], None
-        fmt, _ = self._measured()
+    def _start_walk(self, prefix: bytes) -> None:
+        self._recognised, self._prefix = self._recognise(prefix[:PREFIX_BYTES]), None
+        fmt = wav.format_of(self._recognised)
         if fmt is not None:
             self._walk = _walk_of(fmt, prefix)
 
-    def _measured(self) -> tuple[AudioFormat | None, float]:
-        head = self._head if self._prefix is None else bytes(self._prefix)
-        fmt, seconds = wav.sniff(head, self._size, self._type)
+    def _known(self) -> wav.WavInfo | AudioFormat | None:
+        """Return what is known of the file: fixed once its first bytes have been fed."""
+        return self._recognised if self._prefix is None else self._recognise(bytes(self._prefix))
+
+    def _recognise(self, head: bytes) -> wav.WavInfo | AudioFormat | None:
         extension = self._name[self._name.rfind(".") :].lower()
-        if fmt is None and (raw_type := _BY_EXTENSION.get(extension)):
-            return wav.sniff(head, self._size, raw_type)
-        return fmt, seconds
+        return wav.recognise(head, self._type) or wav.recognise(head, _BY_EXTENSION.get(extension, ""))
 
 
 def _walk_of(fmt: AudioFormat, data: bytes) -> Walk | None:

@@ -116,14 +116,22 @@ def sniff(prefix: bytes, size: int, content_type: str) -> tuple[AudioFormat | No
     Seconds are known for WAV and for raw samples whose type names a rate (`audio/pcm;rate=16000`), else 0.0. For a WAV whose
     data starts beyond `prefix` they are an upper bound.
     """
+    known = recognise(prefix, content_type)
+    return format_of(known), known.seconds(size) if known is not None else 0.0
+
+
+def recognise(prefix: bytes, content_type: str) -> WavInfo | AudioFormat | None:
+    """Return what the first bytes of an upload, or else its type, say of it: see `sniff`. Both have `seconds` by size."""
     info, _ = _walk(prefix)
     if info is not None:
-        return info.format, info.seconds(size)
+        return info
     raw = _raw(content_type)
     encoding = _magic(prefix) or (_two_frames(prefix) if raw else _frame_sync(prefix))
-    if encoding is not None:
-        return AudioFormat(encoding=encoding), 0.0
-    return raw, raw.seconds(size) if raw else 0.0
+    return raw if encoding is None else AudioFormat(encoding=encoding)
+
+
+def format_of(known: WavInfo | AudioFormat | None) -> AudioFormat | None:
+    return known.format if isinstance(known, WavInfo) else known
 
 
 def _magic(prefix: bytes) -> Encoding | None:

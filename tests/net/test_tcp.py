@@ -46,6 +46,28 @@ async def test_what_is_sent_arrives_and_eof_follows(pair):
     assert got == data
 
 
+async def test_what_has_arrived_is_returned_after_a_turn_for_other_tasks():
+    near, far = _tcp_pair()
+    turns = []
+    async with trio.open_nursery() as nursery:
+        assert await far.receive_arrived(4) is None
+        await near.send_all(b"abcdef")
+        await trio.lowlevel.wait_readable(far.descriptor)
+        nursery.start_soon(_note_turn, turns)
+        assert await far.receive_arrived(4) == b"abcd"
+        assert await far.receive_arrived(4) == b"ef"
+        assert turns == [1]
+        assert await far.receive_arrived(4) is None
+        await near.aclose()
+        await trio.lowlevel.wait_readable(far.descriptor)
+        assert await far.receive_arrived(4) == b""
+    await far.aclose()
+
+
+async def _note_turn(turns):
+    turns.append(1)
+
+
 async def test_a_closed_transport_says_so(pair):
     near, _far = pair
     await near.aclose()

@@ -84,6 +84,13 @@ def test_only_the_beginning_is_fed_but_the_size_is_known():
     assert meter.seconds == 1.0
 
 
+@pytest.mark.parametrize("fed", [100, 5_000])
+def test_the_length_of_samples_is_known_from_the_beginning_and_the_size(fed):
+    assert measured(WAV[:fed]).seconds_of_samples(len(WAV)) == measured(WAV).seconds == 1.0
+    assert measured(bytes(fed), content_type="audio/basic").seconds_of_samples(8_000) == 1.0
+    assert measured((made.mp3_frame() * 40)[:fed]).seconds_of_samples(8_000) == 0.0
+
+
 STARTS = [b"", b"ID3\4\0\0\0\0\0\0", b"\xff\xfb\x90\x40", b"\xff\xf1", b"OggS\0\2", b"fLaC\0\0\0\x22", b"\x1a\x45\xdf\xa3", b"RIFF"]
 
 
