@@ -29,7 +29,7 @@ from gw.relay.accounting import Accounting
 from gw.relay.admission import Reservation
 from gw.relay.candidate_list import Candidates
 from gw.relay.endpoints import Endpoints
-from gw.relay.honoured import chat_honoured, honoured, takes_own
+from gw.relay.honoured import chat_honoured, check_offered, honoured, takes_own
 from gw.relay.key_limits import allowed, budgets_of
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits, UncalledGate
@@ -332,7 +332,6 @@ def offered(
     call: Callable[..., AbstractAsyncContextManager[S]] | None, account: Account
 ) -> Callable[..., AbstractAsyncContextManager[S]]:
     """Return a provider type's call. Raise CandidateSkipped where the type does not offer it."""
-    if call is None:
-        detail = "its type does not offer this"
-        raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail)
+    check_offered(call, account)
+    assert call is not None
     return call

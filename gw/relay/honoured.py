@@ -23,9 +23,17 @@ def honoured(request: RequestSettings, call: str, spec: ProviderSpec, account: A
         return left_out
     missing = _missing(needs, request, call, spec, account)
     if missing:
+        check_offered(getattr(spec, call), account)
         detail = "cannot honour " + ", ".join(missing)
         raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail, settings=missing)
     return tuple(dict.fromkeys((*left_out, *_missing(wishes, request, call, spec, account))))
+
+
+def check_offered(call: object, account: Account) -> None:
+    """Raise CandidateSkipped where a provider type does not offer a call."""
+    if call is None:
+        detail = "its type does not offer this"
+        raise CandidateSkipped(provider=account.provider_id, reason="missing_ability", detail=detail)
 
 
 def chat_honoured(request: ChatRequest, spec: ProviderSpec, provider: str) -> tuple[str, ...]:

@@ -94,12 +94,12 @@ async def converse(reader: Reader, plane: Plane, model: str, texts: Sequence[str
     """Have `texts` spoken as one utterance."""
     spoken = Spoken()
     async with reader.open(plane, model, query) as ws, trio.open_nursery() as nursery:
-        await send(ws, reader.begin(model))
+        await send(ws, reader.begin(model), model)
         nursery.start_soon(receive_speech, reader, ws, spoken)
         for text in texts:
-            await send(ws, reader.say(text))
+            await send(ws, reader.say(text), model)
             await trio.sleep(0.01)
-        await send(ws, reader.end)
+        await send(ws, reader.end, model)
     return spoken
 
 

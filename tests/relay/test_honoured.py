@@ -97,3 +97,7 @@ def test_a_refusal_names_all_settings_and_candidates():
     refusal = unsupported(errors)
     assert (refusal.status, refusal.code, refusal.param, refusal.settings) == (400, "unsupported_setting", "redact", ("redact", "diarize"))
     assert refusal.message == "no candidate honours redact, diarize: a cannot honour redact, diarize; b cannot honour diarize"
+
+
+def test_a_type_without_the_call_is_skipped_for_that_and_not_for_a_setting():
+    assert skipped("groq", "whisper-large-v3", language="en") == "its type does not offer this"
