@@ -13,12 +13,21 @@ from gw.wire.aws_sigv4 import Scope
 
 _REGION: Final = re.compile(r"\.([a-z0-9-]+)\.(?:vpce\.)?(?:amazonaws\.com(?:\.cn)?|api\.aws)$")
 _USUAL_REGION: Final = "us-east-1"
+_EXPIRES_S: Final = 300
+"""Longest time for which the vendor takes a signed address of a socket."""
 
 
 def region_of(host: str) -> str:
     """Return the region that the vendor's host names; for a server of the user's own that of the vendor's global addresses."""
     named = _REGION.search(host)
     return named[1] if named is not None else _USUAL_REGION
+
+
+def signed_path(account: Account, service: str, path: str, fields: Mapping[str, str]) -> str:
+    """Return a path with the query that signs a GET of it: the fields, and those of the signature."""
+    credentials = aws_sigv4.parse_credentials(account.api_key.reveal())
+    whole_path, host = account.origin.prefix.decode() + path, account.origin.authority
+    return f"{path}?{aws_sigv4.sign_query(credentials, scope_of(account, service), host, whole_path, fields, _EXPIRES_S)}"
 
 
 def scope_of(account: Account, service: str) -> Scope:

@@ -179,7 +179,7 @@ class _SocketSession(Generic[W, E]):
 class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     """A `ListenSession`. `idle_s`: after so long without audio `idle_frames` keep it alive."""
 
-    __slots__ = ("_idle_frames", "_idle_s", "flush_padding_s", "pace", "padding_s")
+    __slots__ = ("_idle_frames", "_idle_s", "flush_padding_s", "idle_padding_s", "pace", "padding_s")
 
     def __init__(
         self, ws: WebSocket, wire: ListenWire, provider: str, pace: ListenPace, *,
@@ -189,8 +189,8 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.pace = pace
         self._idle_s, self._idle_frames = idle_s, idle_frames
-        self.padding_s = self.flush_padding_s = 0.0
-        """Silence that was sent beside the caller's audio, and that of each flush, in seconds of billed audio."""
+        self.padding_s = self.flush_padding_s = self.idle_padding_s = 0.0
+        """Silence that was sent beside the caller's audio, and that of each flush and of each keep-alive, in seconds of billed audio."""
 
     @property
     def keep_alive_at(self) -> float:
@@ -199,6 +199,7 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     async def keep_alive(self) -> None:
         if trio.current_time() >= self.keep_alive_at:
             self.sent_at = trio.current_time()
+            self.padding_s += self.idle_padding_s
             await self.send_frames(self._idle_frames())
 
     async def flush(self) -> None:

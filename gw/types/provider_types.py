@@ -65,6 +65,9 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "rime": ProviderType("cloud", ("tts",), key="RIME_API_KEY"),
     "inworld": ProviderType("cloud", ("tts",), key="INWORLD_API_KEY"),
     "aws_polly": ProviderType("cloud", ("tts",), address="https://polly.REGION.amazonaws.com", key="AWS_ACCESS_KEY_ID"),
+    "aws_transcribe": ProviderType(
+        "cloud", ("stt",), address="https://transcribestreaming.REGION.amazonaws.com:8443", key="AWS_ACCESS_KEY_ID"
+    ),
     "azure_speech": ProviderType("cloud", ("stt", "tts"), address="https://REGION.api.cognitive.microsoft.com", key="AZURE_SPEECH_KEY"),
     "google_cloud": ProviderType("cloud", ("tts",), key="GOOGLE_API_KEY"),
     "minimax": ProviderType("cloud", ("tts",), key="MINIMAX_API_KEY"),

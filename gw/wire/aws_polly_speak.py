@@ -20,6 +20,7 @@ from gw.errors import ClientProtocolError, ProviderError
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import SpeakRequest
 from gw.wire import vendor_errors
+from gw.wire.aws_sigv4 import key_parts
 from gw.wire.json_codec import decode_request
 from gw.wire.query import bare_language, language_tag
 from gw.wire.vendor_errors import ErrorDialect
@@ -108,7 +109,7 @@ def classify(
 ) -> ProviderError:
     """Return the error for an answer. The secrets are the parts of the key as well; a key without parts is named as the cause."""
     keys = tuple(secrets)
-    parts = [part for key in keys for part in (key, *key.split(":")) if part]
+    parts = [part for key in keys for part in key_parts(key)]
     if status == 403 and keys and not any(":" in key for key in keys):
         body = error_body("the key must have the form ACCESS_KEY_ID:SECRET_ACCESS_KEY")
     if status == 400 and _BUSY.search(body):

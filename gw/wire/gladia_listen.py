@@ -18,7 +18,6 @@ a transcript final: a flush is a silence, which the vendor transcribes and bills
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Upstre
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
-from gw.wire.bounds import seconds
+from gw.wire.added_silence import AddedSilence
 from gw.wire.convert import converter
 from gw.wire.gladia_results import (
     ERRORS,
@@ -140,28 +139,6 @@ def close_error(provider: str, code: int) -> ProviderError | None:
     return error_of(provider, code - 4_000, ErrorFacts(code=str(code)), dialect=ERRORS)
 
 
-class _OwnTimes:
-    """The vendor's times without the silence that was sent beside the caller's audio."""
-
-    def __init__(self) -> None:
-        self._before_s = 0.0  # silence before all that is still to be answered
-        self._silences: deque[tuple[float, float]] = deque()  # start and length of each, by the vendor's time
-
-    def add(self, at_s: float, length_s: float) -> None:
-        self._silences.append((at_s, length_s))
-
-    def own_s(self, time: float | None) -> float:
-        vendor_s = seconds(time) or 0.0
-        within_s = sum(min(length_s, max(0.0, vendor_s - at_s)) for at_s, length_s in self._silences)
-        return max(0.0, vendor_s - self._before_s - within_s)
-
-    def answered(self, time: float | None) -> None:
-        """Forget the silences before a final transcript that ends at `time`."""
-        vendor_s = seconds(time) or 0.0
-        while self._silences and sum(self._silences[0]) <= vendor_s:
-            self._before_s += self._silences.popleft()[1]
-
-
 class GladiaListenClient:
     """One session: audio and commands to frames, frames to events."""
 
@@ -174,7 +151,7 @@ class GladiaListenClient:
         self.flush_s = _endpoint_s(request) + _FLUSH_MARGIN_S
         """Silence of a flush."""
         self._sent_s = 0.0
-        self._times = _OwnTimes()
+        self._times = AddedSilence()
 
     def audio(self, data: bytes) -> bytes:
         data = data if self._mono is None else self._mono.feed(data)

@@ -78,7 +78,7 @@ async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> 
         await done.wait()
         await worker.queue_frame(EndFrame())
 
-    runner = WorkerRunner()
+    runner = WorkerRunner(handle_sigint=False)  # which a loop in another thread could not
     await runner.add_workers(worker)
     async with asyncio.timeout(WITHIN_S):
         await asyncio.gather(runner.run(), feed())

@@ -19,6 +19,7 @@ from tests.contract.talkers import Received, Talker, as_json, converse
 from tests.fakes.hosting import GATEWAY, Plane, Reply, hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.aws_polly import FakeAwsPolly
+from tests.fakes.vendors.aws_transcribe import FakeAwsTranscribe
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -72,6 +73,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "minimax": VendorSetup(make=FakeMiniMax, tts="speech-2.8-turbo"),
     "hume": VendorSetup(make=FakeHume, tts="octave-1"),
     "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
+    "aws_transcribe": VendorSetup(make=FakeAwsTranscribe, live="standard"),
     "google_cloud": VendorSetup(make=FakeGoogleCloud, tts="chirp3-hd"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),

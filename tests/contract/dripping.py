@@ -14,6 +14,7 @@ from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.aws_polly import FakeAwsPolly
+from tests.fakes.vendors.aws_transcribe import FakeAwsTranscribe
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -77,6 +78,7 @@ LISTENERS = (
     Behind("speechmatics", FakeSpeechmatics, "enhanced"),
     Behind("gladia", FakeGladia, "solaria-1"),
     Behind("azure_speech", FakeAzureSpeech, "standard"),
+    Behind("aws_transcribe", FakeAwsTranscribe, "standard"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

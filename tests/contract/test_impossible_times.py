@@ -12,12 +12,14 @@ import trio
 
 from gw.net.ws import WsClosed
 from gw.types.asgi import ASGIApp
+from gw.wire.aws_event_stream import EventMessage, decode_message, encode_headers, encode_message
 from tests.contract.readers import READERS, Reader, Spoken, receive_speech, send
 from tests.contract.talkers import TALKERS, Talker, converse
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import Plane, hosted, open_plane
 from tests.fakes.nightly import cells
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.aws_transcribe import FakeAwsTranscribe
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -35,22 +37,23 @@ providers:
   so: {type: soniox, api_key: k, base_url: "http://so.test"}
   sm: {type: speechmatics, api_key: k, base_url: "http://sm.test/v2"}
   gl: {type: gladia, api_key: k, base_url: "http://gl.test"}
+  tr: {type: aws_transcribe, api_key: k, base_url: "http://tr.test"}
   az: {type: azure_speech, api_key: k, base_url: "http://az.test"}
 routing: {breaker: {failures: 10000}}
 models:
   stt:
     [dg/nova-3, dg/flux-general-en, aai/universal-streaming-english, ca/ink-whisper, ca/ink-2, el/scribe_v2_realtime, so/stt-rt-v5,
-     sm/enhanced, az/standard, gl/solaria-1]
+     sm/enhanced, az/standard, gl/solaria-1, tr/standard]
   tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}}
 """
 HEARS = (
     "dg/nova-3", "dg/flux-general-en", "aai/universal-streaming-english", "ca/ink-whisper", "ca/ink-2", "el/scribe_v2_realtime",
-    "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1",
+    "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1", "tr/standard",
 )  # fmt: skip
 SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5")
 VENDORS = {
     "dg": FakeDeepgram, "aai": FakeAssemblyAI, "ca": FakeCartesia, "el": FakeElevenLabs,
-    "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech, "gl": FakeGladia,
+    "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech, "gl": FakeGladia, "tr": FakeAwsTranscribe,
 }  # fmt: skip
 NUMBERS = ("1e308", "-1e308", "1" + "0" * 30, "-1" + "0" * 30, "1e400")
 _NUMBER = re.compile(r"(?<=[:,\[])\s*-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=\s*[,}\]])")
@@ -59,11 +62,24 @@ MOST_NUSD = 20_000_000
 """Two cents, for seconds of sound."""
 
 
+def _event_in(frame: bytes) -> EventMessage | None:
+    """Return the message of a frame in Amazon's encoding; None for audio."""
+    try:
+        return decode_message(frame)
+    except ValueError:
+        return None
+
+
 def with_numbers(app: ASGIApp, number: str, changed: list[str]) -> ASGIApp:
     """Return the vendor, with this in place of every number that it sends over a socket."""
 
     async def run(scope: Any, receive: Any, sends: Any) -> None:
         async def odd(message: Any) -> None:
+            if (frame := message.get("bytes")) and (event := _event_in(frame)) is not None:
+                other = _NUMBER.sub(number, event.payload.decode())
+                if other.encode() != event.payload:
+                    changed.append(other)
+                message = {**message, "bytes": encode_message(encode_headers(event.headers), other.encode())}
             if text := message.get("text"):
                 other = _NUMBER.sub(number, text)
                 if other != text:
@@ -119,5 +135,5 @@ async def test_every_number_of_every_vendor_to_every_caller(tmp_path, autojump_c
                     affected |= {model} if changed else set()
                     assert sum(record.cost_nusd or 0 for record in plane.kept.records) <= MOST_NUSD
     ran.check()
-    assert len(NUMBERS) * len(pairs) == 490
+    assert len(NUMBERS) * len(pairs) == 530
     assert affected == {*HEARS, *SPEAKS}

@@ -11,6 +11,7 @@ from gw.types.audio import PCM_16K
 from gw.types.stt import ListenPace, ListenRequest
 from gw.wire import (
     assemblyai_stream,
+    aws_transcribe_listen,
     azure_speech_listen,
     cartesia_listen,
     deepgram_flux_listen,
@@ -122,6 +123,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Gladia: an utterance without partial results lasts a minute at most
         (gladia_listen.pace_of(request()), due(0.0, 0.3, **flushed(0.3))),
         (gladia_listen.pace_of(request(endpointing_ms=20_000, interim_results=False)), due(0.0, 10.0, 60.0, **flushed(10.0))),
+        # Amazon Transcribe: silence ends a segment, after the vendor's own time
+        (aws_transcribe_listen.pace_of(request()), due(0.0, 1.9, **flushed(1.9))),
+        (aws_transcribe_listen.pace_of(request(endpointing_ms=500, interim_results=False)), due(0.0, 1.9, 20.0, **flushed(0.5))),
         # Azure Speech: silence ends a phrase
         (azure_speech_listen.pace_of(request()), due(0.0, 0.65, **flushed(1.2))),
         (azure_speech_listen.pace_of(request(endpointing_ms=50, interim_results=False)), due(0.0, 0.1, 20.0, **flushed(0.1))),

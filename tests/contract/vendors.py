@@ -29,6 +29,7 @@ from tests.fakes.net import FakeNet
 from tests.fakes.vendors.anthropic import FakeAnthropic
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.aws_polly import FakeAwsPolly
+from tests.fakes.vendors.aws_transcribe import FakeAwsTranscribe
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -130,6 +131,7 @@ ERRORS: Mapping[str, tuple[ErrorCase, ...]] = {
     "rime": _CASES,
     "inworld": _CASES,
     "aws_polly": _CASES,
+    "aws_transcribe": _REFUSED_ELSEWHERE,
     "azure_speech": _CASES,
     "google_cloud": _CASES,
     "minimax": _REFUSED_ELSEWHERE,
@@ -441,6 +443,10 @@ VENDORS: Mapping[str, Entrant] = {
         marks_end=False,
     ),
     "aws_polly": Entrant(vendor=partial(SentenceVendor, FakeAwsPolly), models={"tts": "neural", "stt": "", "llm": ""}),
+    "aws_transcribe": Entrant(
+        vendor=partial(VoiceVendor, FakeAwsTranscribe),
+        models={"stt": "standard", "llm": "", "tts": ""},
+    ),
     "google_cloud": Entrant(
         vendor=partial(SentenceVendor, FakeGoogleCloud),
         models={"tts": "chirp3-hd", "stt": "", "llm": ""},

@@ -13,6 +13,7 @@ from gw.types.stt import Final, Interim, ListenRequest, UtteranceEnd
 from tests.fakes.cells import Cells
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.assemblyai import FakeAssemblyAI
+from tests.fakes.vendors.aws_transcribe import FakeAwsTranscribe
 from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
@@ -24,10 +25,12 @@ from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 FAKES = {
     "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
     "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics, "azure_speech": FakeAzureSpeech, "gladia": FakeGladia,
+    "aws_transcribe": FakeAwsTranscribe,
 }  # fmt: skip
 MODELS = {
     "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
     "soniox": "stt-rt-v5", "speechmatics": "enhanced", "azure_speech": "standard", "gladia": "solaria-1",
+    "aws_transcribe": "standard",
 }  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
@@ -38,7 +41,7 @@ PAUSES = {
     "deepgram": {"final_after_s": 3.0}, "assemblyai": {"turn_silence_s": 1.28}, "cartesia": {"endpoint_s": 5.0},
     "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0}, "speechmatics": {"endpoint_s": 0.8},
     "gladia": {"endpoint_s": 1.5},
-    "azure_speech": {"endpoint_s": 0.65},
+    "azure_speech": {"endpoint_s": 0.65}, "aws_transcribe": {"endpoint_s": 1.5},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2

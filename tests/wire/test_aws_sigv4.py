@@ -26,6 +26,13 @@ def test_signed_headers(case):
     assert dict(added) == case["added"]
 
 
+@pytest.mark.parametrize("case", GOLDEN["queries"], ids=lambda case: case["name"])
+def test_a_signed_query(case):
+    scope = Scope(case["region"], case["service"], case["time"])
+    query = aws_sigv4.sign_query(credentials(case), scope, case["host"], case["path"], case["fields"], case["expires_s"])
+    assert sorted(query.split("&")) == sorted(case["query"].split("&"))
+
+
 def test_the_parts_of_a_key():
     assert aws_sigv4.parse_credentials("id:se/cret+:token==") == AwsCredentials("id", "se/cret+", "token==")
     assert aws_sigv4.parse_credentials("id") == AwsCredentials("id", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
@@ -48,8 +49,9 @@ class Peer:
     _random: random.Random = attrs.field(factory=lambda: random.Random(1))
 
     async def receive(self) -> str | bytes | None:
-        """None when it has left. Raises Closed where the script says so."""
-        message = await self._receive()
+        """None when it has left. Raises Closed where the script says so, TooSlowError after `audio_within_s` without a frame."""
+        with trio.fail_after(self.fake.audio_within_s):
+            message = await self._receive()
         if message["type"] != "websocket.receive":
             self.entry.outcome = "ended"
             return None
@@ -156,6 +158,8 @@ class LiveVendor(ScriptedVendor):
     """It says nothing any more from its so-manieth final transcript on, which is the end of that utterance."""
     faulty_sockets: int = 1_000_000
     """How many sockets, the first ones, have the scripted faults."""
+    audio_within_s: float = math.inf
+    """It ends a session that gets no frame for so long."""
     latency_s: tuple[float, float] = (0.0, 0.0)
     """Every frame comes later by a time between these."""
 
@@ -173,7 +177,7 @@ class LiveVendor(ScriptedVendor):
     def socket_key(self, headers: dict[str, str], query: bytes) -> str:
         return self.key_in(headers)
 
-    def socket_error_frame(self) -> str:
+    def socket_error_frame(self) -> str | bytes:
         raise AssertionError
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
