@@ -1,11 +1,11 @@
 """Cost of exporting by OTLP: processor time of each process for a chat request, with `telemetry.otlp` and without.
 
-    python bench/otel.py [--blocks 4] [--block 400]
+    python bench/otel.py [--blocks 4] [--block 400] [--signals traces,metrics]
 
 Two gateways are sent the same requests in turn, in blocks. Reported is what the kernel has accounted to each of their processes (all
 threads, `/proc/PID/task/*/schedstat`), for a request: the median of the blocks of each, and the median of the differences within a
-round, so that what changes slowly on the machine is in neither. A block ends when its records are exported. The collector decodes every
-export in this program.
+round, so that what changes slowly on the machine is in neither. A block ends when its spans have arrived; they share exports as they do
+by default, so smaller blocks cost more a request. The collector decodes every export in this program.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from run import CACHED, Bench, build, wait_until_it_answers
 from tests.fakes.otlp_receiver import Receiver, otlp_receiver
 
 PROGRAMS = {"commit_program": "commits", "export_program": "exports", "report": "reports"}
-SETTLED_S = 2.0  # from the last request of a block to the end of its commit and its export
+SETTLED_S = 2.0  # from the last request of a block to the end of its commit
+ARRIVED_S = 15.0  # from then to that of its export
 
 
 class OtelBench(Bench):
     """Two gateways and the fake provider; `telemetry` is what the second has beside the first."""
 
-    def __init__(self, folder: Path, receiver: Receiver) -> None:
+    def __init__(self, folder: Path, receiver: Receiver, signals: str) -> None:
         super().__init__(folder, sys.executable, 1)
-        self.telemetry = f'telemetry: {{otlp: {{endpoint: "{receiver.url}", signals: [traces, metrics, logs]}}}}\n'
+        self.telemetry = f'telemetry: {{otlp: {{endpoint: "{receiver.url}", signals: [{signals}]}}}}\n'
 
     def start_all(self) -> None:
         self.start([build(self.folder, "fake_upstream"), str(self.upstream_port)])
@@ -62,11 +63,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--block", type=int, default=400, help="requests in a block")
+    parser.add_argument("--signals", default="traces,metrics", help="what is exported (the default of gw.yaml)")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver) as bench:
+    with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver, options.signals) as bench:
         bench.setting("latency=0&tokens=16&interval=20000")
         requests = {name: answers(port, "chat") for name, (port, _) in bench.gateways.items()}
         used: dict[str, dict[str, list[float]]] = {name: {} for name in requests}
+        expected = 0  # spans
         for block in range(-1, options.blocks):  # one to warm up
             for name in sorted(requests, reverse=bool(block % 2)):
                 pid = bench.gateways[name][1]
@@ -74,6 +77,9 @@ def main() -> None:
                 for _ in range(options.block):
                     next(requests[name])
                 time.sleep(SETTLED_S)
+                if name == "on":
+                    expected += 2 * options.block
+                    receiver.wait_for(lambda least=expected: len(receiver.spans) >= least, ARRIVED_S)
                 after = {does: cpu_ns(process) for does, process in children(pid)}
                 if block >= 0:
                     for does, total in after.items():
@@ -82,7 +88,11 @@ def main() -> None:
             off, on = used["off"].get(does, [0.0] * options.blocks), used["on"].get(does, [0.0] * options.blocks)
             added = statistics.median(map(sub, on, off))
             print(f"{does:8} off {statistics.median(off):7.1f} us   on {statistics.median(on):7.1f} us a request   {added:+7.1f} us")
-        print(f"{len(receiver.spans)} spans of {2 * (options.blocks + 1) * options.block} expected")
+        rounds = {name: [sum(each) for each in zip(*by_process.values(), strict=True)] for name, by_process in used.items()}
+        shares = [on / off - 1 for off, on in zip(rounds["off"], rounds["on"], strict=True)]
+        exports = statistics.median(used["on"].get("exports", [0.0])) / statistics.median(rounds["off"])
+        print(f"all processes: {statistics.median(shares):+.1%} a request; the one that exports: {exports:+.1%}")
+        print(f"{len(receiver.spans)} spans of {expected} expected")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@
     stdout ◀──counters, after each message──
     stderr ◀──a line of the log, once the gateway is gone and spans were dropped──
 
-The SDK's exporters block, and encoding protobuf takes a multiple of what it takes to serve a request: so both are here. While a collector
-is away or slow, records wait; when QUEUED of them do, the oldest are dropped and counted. When stdin ends the gateway has ended, perhaps
-by kill -9: what waits is then sent for LAST_S.
+The SDK's exporters block, and encoding takes the interpreter: so both are here. Records are encoded as they arrive. While a collector is
+away or slow, they wait; when QUEUED of them do, the oldest are dropped and counted. When stdin ends the gateway has ended, perhaps by
+kill -9: what waits is then sent for LAST_S.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
@@ -19,58 +20,65 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import BinaryIO, cast
 
 from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, Signal
 from gw.otel.otlp_sender import OtlpSender, Sent
+from gw.otel.record_encoding import EncodedRecord, RecordEncoder
 from gw.otel.spans import count_of, is_kept
 from gw.store.pipe_messages import framed, read_message
 from gw.store.record_lines import decode_record
 from gw.types.usage import RequestRecord
 
 QUEUED = 10_000
-"""Records that wait for the collector, about 3 kB each; when full, the oldest are dropped and counted."""
+"""Records that wait for the collector, about 1.5 kB each; when full, the oldest are dropped and counted."""
 BATCH = 512  # records in one request, some 400 kB
-GATHER_S = 1.0  # records of this period share a request
+GATHER_S = 5.0  # records of this period share a request, unless OTEL_BSP_SCHEDULE_DELAY says otherwise
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between attempts while the collector is away
 METRICS_EVERY_S = 60.0  # unless OTEL_METRIC_EXPORT_INTERVAL says otherwise
 LAST_S = 2.0
 _NICENESS = 5  # requests come first
 
 
-def _metrics_every_s() -> float:
-    value = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "")
-    return float(value) / 1_000 if value.isdigit() and int(value) else METRICS_EVERY_S
+def _period_s(variable: str, default: float) -> float:
+    """Return the milliseconds of a variable in seconds."""
+    value = os.environ.get(variable, "")
+    return float(value) / 1_000 if value.isdigit() and int(value) else default
 
 
 class ExportQueue:
     """Records that wait, and the counters of what became of the others. Any thread may use it."""
 
-    def __init__(self, limit: int = QUEUED) -> None:
-        self._limit = limit
+    def __init__(self, limit: int = QUEUED, gather_s: float = GATHER_S) -> None:
+        self._limit, self._gather_s = limit, gather_s
         self._changed = threading.Condition()
-        self._records: deque[tuple[RequestRecord, int]] = deque()
+        self._records: deque[EncodedRecord] = deque()
         self._in_hand = 0
         self._waiting = 0
         self._exported = self._full = self._rejected = self._unsent = 0
         self._error = ""
         self._closing_at: float | None = None
 
-    def put(self, records: Sequence[RequestRecord]) -> None:
+    def put(self, records: Sequence[EncodedRecord]) -> None:
         """Add records; drop and count the oldest where there is no room."""
         with self._changed:
             for record in records:
-                spans = count_of(record)
-                self._records.append((record, spans))
-                self._waiting += spans
+                self._records.append(record)
+                self._waiting += record.spans
                 if len(self._records) > self._limit:
-                    _, dropped = self._records.popleft()
+                    dropped = self._records.popleft().spans
                     self._waiting -= dropped
                     self._full += dropped
             self._changed.notify_all()
+
+    def reject(self, record: RequestRecord) -> None:
+        """Count the spans of a record that cannot be encoded."""
+        with self._changed:
+            self._rejected += count_of(record)
+            self._error = "a record has a text or a number that no message of OTLP can hold"
 
     def close(self, within_s: float) -> None:
         """End `take` when nothing waits, or after `within_s`."""
@@ -91,17 +99,21 @@ class ExportQueue:
             else:
                 time.sleep(min(0.1, seconds))
 
-    def take(self, timeout_s: float) -> list[RequestRecord] | None:
+    def take(self, timeout_s: float) -> list[EncodedRecord] | None:
         """Wait for records and return some; none after `timeout_s`, None when closed and empty."""
         with self._changed:
             self._changed.wait_for(lambda: self._records or self._closing_at is not None, timeout_s)
             if not self._records:
                 return None if self._closing_at is not None else []
-            self._changed.wait_for(lambda: len(self._records) >= BATCH or self._closing_at is not None, GATHER_S)
-            batch = [self._records.popleft() for _ in range(min(BATCH, len(self._records)))]
-            self._in_hand = sum(spans for _, spans in batch)
+            self._changed.wait_for(lambda: len(self._records) >= BATCH or self._closing_at is not None, self._gather_s)
+            if len(self._records) > BATCH:
+                batch = [self._records.popleft() for _ in range(BATCH)]
+            else:
+                batch = list(self._records)
+                self._records.clear()
+            self._in_hand = sum(record.spans for record in batch)
             self._waiting -= self._in_hand
-            return [record for record, _ in batch]
+            return batch
 
     def failed(self, error: str) -> None:
         """Note why the records in hand are not accepted yet, or an export of another kind failed."""
@@ -137,7 +149,7 @@ class ExportProgram:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._queue = ExportQueue()
+        self._queue = ExportQueue(gather_s=_period_s("OTEL_BSP_SCHEDULE_DELAY", GATHER_S))
 
     def run(self) -> None:
         """Take records in until the gateway closes or ends; meanwhile a thread sends them."""
@@ -145,7 +157,7 @@ class ExportProgram:
         if start is None:
             return
         self._start = start
-        self._sender = OtlpSender(start)
+        self._sender, self._encoder = OtlpSender(start), RecordEncoder(start.signals)
         thread = threading.Thread(target=self._export, daemon=True)
         thread.start()
         closing = self._read_batches()
@@ -165,14 +177,24 @@ class ExportProgram:
             if isinstance(message, ExportClose):
                 return message
             batch = cast("ExportBatch", message)
-            records = [decode_record(line) for line in batch.lines]
-            if "metrics" in self._start.signals:
-                self._sender.count(records)
-            if "traces" in self._start.signals or "logs" in self._start.signals:
-                self._queue.put([record for record in records if is_kept(record, self._start.ratio)])
+            self._queue.put([*self._encoded(batch.lines)])
             with suppress(BrokenPipeError):
                 self._answer()
         return None
+
+    def _encoded(self, lines: Sequence[bytes]) -> Iterator[EncodedRecord]:
+        """Count records, and yield those that are sampled, encoded; one after the other, since one stays in the processor's cache."""
+        signals, ratio = self._start.signals, self._start.ratio
+        has_metrics, has_entries = "metrics" in signals, "traces" in signals or "logs" in signals
+        for line in lines:
+            record = decode_record(line)
+            if has_metrics:
+                self._sender.count(record)
+            if has_entries and is_kept(record, ratio):
+                try:
+                    yield self._encoder.encode(record)
+                except ValueError:
+                    self._queue.reject(record)
 
     def _log_unsent(self) -> None:
         """Say how many spans are lost. The gateway, which counts them otherwise, was killed; its log may still be read."""
@@ -189,7 +211,7 @@ class ExportProgram:
 
     def _export(self) -> None:
         """Send what waits until the queue is closed, and metrics when they are due."""
-        every_s = _metrics_every_s()
+        every_s = _period_s("OTEL_METRIC_EXPORT_INTERVAL", METRICS_EVERY_S)
         metrics_at = time.monotonic() + every_s
         while (records := self._queue.take(max(0.0, metrics_at - time.monotonic()))) is not None:
             if records and not self._send_batch(records):
@@ -199,7 +221,7 @@ class ExportProgram:
                 self._send_metrics()
         self._send_metrics()
 
-    def _send_batch(self, records: list[RequestRecord]) -> bool:
+    def _send_batch(self, records: list[EncodedRecord]) -> bool:
         """Send records until each signal is accepted or refused for good; return False when there is no time left.
 
         The first signal, that of the spans unless only logs are exported, says what became of the records.
@@ -217,9 +239,10 @@ class ExportProgram:
                 self._queue.failed(sent.error)
         return True
 
-    def _send_until_settled(self, each: Signal, records: list[RequestRecord]) -> Sent | None:
+    def _send_until_settled(self, each: Signal, records: list[EncodedRecord]) -> Sent | None:
         pause_s = FIRST_PAUSE_S
-        while (sent := self._sender.send(each, records)).again:
+        entries = [record.traces if each == "traces" else record.logs for record in records]
+        while (sent := self._sender.send(each, entries)).again:
             self._queue.failed(sent.error)
             if self._queue.is_over:
                 return None
@@ -239,4 +262,5 @@ def main() -> None:
         signal.signal(sent_to_all, signal.SIG_IGN)
     os.nice(_NICENESS)
     logging.disable()  # the SDK logs each fault; the gateway logs what the counters say, once
+    gc.freeze()  # the modules' objects stay; what records are made of is not worth a look at all of them
     ExportProgram(sys.stdin.buffer, sys.stdout.buffer).run()

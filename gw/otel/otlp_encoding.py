@@ -8,7 +8,7 @@ are kept. Joined, the bytes of several messages are those of one message with al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from struct import Struct
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -20,19 +20,20 @@ from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Sp
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from gw.otel import conventions as names
-from gw.otel.spans import Attributes, Span, Value, request_attributes, span_id_of, spans_of, trace_id_of
+from gw.otel.spans import Attributes, Span, Value, span_id_of, trace_id_of
 from gw.types.usage import NANO, RequestRecord
 
 MOST_KEPT = 10_000
-"""Attributes whose bytes are kept, about 150 bytes each; when full, all are forgotten: ids of requests, which do not come back, fill it."""
+"""Attributes whose bytes are kept, about 150 bytes each; when full, all are forgotten: ids, which do not come back, may fill it."""
 _SAMPLED = 1
 _KINDS = {"internal": SpanMessage.SPAN_KIND_INTERNAL, "server": SpanMessage.SPAN_KIND_SERVER, "client": SpanMessage.SPAN_KIND_CLIENT}
 _SEVERITIES = {
     "success": ("INFO", SeverityNumber.SEVERITY_NUMBER_INFO), "cancelled": ("INFO", SeverityNumber.SEVERITY_NUMBER_INFO),
     "fallback": ("WARN", SeverityNumber.SEVERITY_NUMBER_WARN), "error": ("ERROR", SeverityNumber.SEVERITY_NUMBER_ERROR),
 }  # fmt: skip
-_LOCAL = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
-_REMOTE = _LOCAL | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
+LOCAL = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK
+REMOTE = LOCAL | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
+SPANS_FIELD, LOGS_FIELD = ScopeSpans.SPANS_FIELD_NUMBER, ScopeLogs.LOG_RECORDS_FIELD_NUMBER
 _double = Struct("<d").pack
 
 
@@ -56,30 +57,58 @@ def key_values(attributes: Mapping[str, Value]) -> list[KeyValue]:
     return [KeyValue(key=name, value=any_value(value)) for name, value in attributes.items()]
 
 
-class _AttributeBytes:
+class AttributeParts:
     """Attributes as parts of a message of one type."""
 
-    def __init__(self, part_of: Callable[[list[KeyValue]], SpanMessage | LogRecord]) -> None:
-        self._part_of = part_of
+    def __init__(self, message: type[SpanMessage | LogRecord]) -> None:
+        self._number = message.ATTRIBUTES_FIELD_NUMBER
         self._kept: dict[tuple[str, Value], bytes] = {}
         self._before_double: dict[str, bytes] = {}
+        self._before_text: dict[tuple[str, int], bytes] = {}
+        self._before_count: dict[tuple[str, int], bytes] = {}
 
-    def encode(self, attributes: Attributes) -> bytes:
-        kept, before = self._kept, self._before_double
-        parts: list[bytes] = []
-        for name, value in attributes.items():
-            if type(value) is float:  # its eight bytes come last in the message
-                parts += (before[name] if name in before else self._begin(name), _double(value))
-            elif type(value) is list:
-                parts.append(self._encoded(name, value))
-            else:
-                key = (name, value)
-                parts.append(kept[key] if key in kept else self._keep(key))
-        return b"".join(parts)
+    def of(self, attributes: Attributes) -> list[bytes]:
+        return [self.part(name, value) for name, value in attributes.items()]
 
-    def _begin(self, name: str) -> bytes:
-        self._before_double[name] = before = self._encoded(name, 0.0)[: -len(_double(0.0))]
+    def part(self, name: str, value: Value) -> bytes:
+        """Return an attribute of which the value may come again: its bytes are kept."""
+        if type(value) is float:
+            return self.double(name, value)
+        if type(value) is list:
+            return self._encoded(name, value)
+        key = (name, value)
+        return self._kept[key] if key in self._kept else self._keep(key)
+
+    def double(self, name: str, value: float) -> bytes:
+        return self.before_double(name) + _double(value)
+
+    def before_double(self, name: str) -> bytes:
+        """Return what precedes the eight bytes of a number."""
+        before = self._before_double.get(name)
+        if before is None:
+            before = self._before_double[name] = self._encoded(name, 0.0)[: -len(_double(0.0))]
         return before
+
+    def count(self, name: str, value: int) -> bytes:
+        """Return an attribute that is a whole number, at least 0. What precedes it depends on its own length alone."""
+        if not 0 <= value < 2**63:
+            return self.part(name, value)
+        number = length(value)
+        before = self._before_count.get((name, len(number)))
+        if before is None:
+            before = self._before_count[name, len(number)] = self._encoded(name, value)[: -len(number)]
+        return before + number
+
+    def text(self, name: str, value: str) -> bytes:
+        """Return an attribute of which the value does not come again. What precedes the text depends on its length alone."""
+        text = value.encode()
+        before = self._before_text.get((name, len(text)))
+        if before is None:
+            if len(self._before_text) >= MOST_KEPT:
+                self._before_text.clear()
+            whole = self._encoded(name, "x" * len(text))
+            before = self._before_text[name, len(text)] = whole[: len(whole) - len(text)]
+        return before + text
 
     def _keep(self, key: tuple[str, Value]) -> bytes:
         if len(self._kept) >= MOST_KEPT:
@@ -88,75 +117,94 @@ class _AttributeBytes:
         return encoded
 
     def _encoded(self, name: str, value: Value) -> bytes:
-        return bytes(self._part_of(key_values({name: value})).SerializeToString())
+        return field(self._number, KeyValue(key=name, value=any_value(value)).SerializeToString())
 
 
-class OtlpEncoder:
-    """Encodes the spans and logs of one gateway."""
+def _varint(value: int) -> bytes:
+    head = bytearray()
+    while value > 0x7F:
+        head.append(value & 0x7F | 0x80)
+        value >>= 7
+    head.append(value)
+    return bytes(head)
+
+
+_SMALL = tuple(map(_varint, range(4_096)))
+
+
+def length(value: int) -> bytes:
+    """Return a length as it is written before a message, or a number that is not negative: seven bits in a byte, the lowest first.
+
+    https://protobuf.dev/programming-guides/encoding/#varints.
+    """
+    return _SMALL[value] if value < len(_SMALL) else _varint(value)
+
+
+def field(number: int, message: bytes) -> bytes:
+    """Return a message as a field of another one, with a number up to 15."""
+    return b"".join((_tag(number), length(len(message)), message))
+
+
+def _tag(number: int) -> bytes:
+    """Return the number and type of a field that holds a message (https://protobuf.dev/programming-guides/encoding/#structure)."""
+    return bytes((number << 3 | 2,))
+
+
+def span_message(span: Span, parts: AttributeParts) -> bytes:
+    """Return the bytes of a Span. Raises ValueError for what no message can hold."""
+    message = SpanMessage(
+        trace_id=span.trace_id.to_bytes(16, "big"), span_id=span.span_id.to_bytes(8, "big"), trace_state=span.trace_state,
+        parent_span_id=span.parent_id.to_bytes(8, "big") if span.parent_id else b"", name=span.name, kind=_KINDS[span.kind],
+        start_time_unix_nano=span.start_ns, end_time_unix_nano=span.end_ns, flags=REMOTE if span.parent_is_remote else LOCAL,
+    )  # fmt: skip
+    if span.error:
+        message.status.code, message.status.message = Status.STATUS_CODE_ERROR, span.error
+    for event in span.events:
+        message.events.add(time_unix_nano=event.at_ns, name=event.name, attributes=key_values(event.attributes))
+    for trace_id, span_id in span.links:
+        message.links.add(trace_id=trace_id.to_bytes(16, "big"), span_id=span_id.to_bytes(8, "big"), flags=LOCAL)
+    return b"".join((message.SerializeToString(), *parts.of(span.attributes)))
+
+
+def log_message(record: RequestRecord, attributes: Attributes, parts: AttributeParts) -> bytes:
+    """Return the bytes of a record's LogRecord. Raises ValueError for what no message can hold."""
+    text, number = _SEVERITIES[record.status]
+    ended_ns = int((record.timestamp + record.total_latency_ms / 1_000) * NANO)
+    message = LogRecord(
+        time_unix_nano=ended_ns, observed_time_unix_nano=ended_ns, severity_text=text, severity_number=number,
+        body=AnyValue(string_value=f"{record.modality} {record.status}"), event_name="gw.request", flags=_SAMPLED,
+        trace_id=trace_id_of(record).to_bytes(16, "big"), span_id=span_id_of(record.id).to_bytes(8, "big"),
+    )  # fmt: skip
+    return b"".join((message.SerializeToString(), *parts.of(attributes)))
+
+
+class ExportRequests:
+    """Requests of one gateway, made of messages that are encoded already."""
 
     def __init__(self, resource: Mapping[str, Value]) -> None:
         """`resource`: attributes of the gateway."""
         about, scope = Resource(attributes=key_values(resource)), InstrumentationScope(name=names.SCOPE)
         self._of_spans = ResourceSpans(resource=about).SerializeToString(), ScopeSpans(scope=scope).SerializeToString()
         self._of_logs = ResourceLogs(resource=about).SerializeToString(), ScopeLogs(scope=scope).SerializeToString()
-        self._span_attributes = _AttributeBytes(lambda attributes: SpanMessage(attributes=attributes))
-        self._log_attributes = _AttributeBytes(lambda attributes: LogRecord(attributes=attributes))
 
-    def spans(self, records: Sequence[RequestRecord]) -> bytes:
-        """Return an ExportTraceServiceRequest. Raises ValueError for what no message can hold."""
-        numbers = (
-            ScopeSpans.SPANS_FIELD_NUMBER, ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER
-        )  # fmt: skip
-        return _request(self._of_spans, numbers, (self._span(span) for record in records for span in spans_of(record)))
+    def traces(self, spans: Iterable[bytes]) -> bytes:
+        """Return an ExportTraceServiceRequest. `spans`: entries of a scope (`SPANS_FIELD`), one or more in each."""
+        in_resource, in_request = ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER
+        return _request(self._of_spans, in_resource, in_request, spans)
 
-    def logs(self, records: Sequence[RequestRecord]) -> bytes:
-        """Return an ExportLogsServiceRequest. Raises ValueError for what no message can hold."""
-        numbers = (
-            ScopeLogs.LOG_RECORDS_FIELD_NUMBER, ResourceLogs.SCOPE_LOGS_FIELD_NUMBER, ExportLogsServiceRequest.RESOURCE_LOGS_FIELD_NUMBER
-        )  # fmt: skip
-        return _request(self._of_logs, numbers, map(self._log, records))
-
-    def _span(self, span: Span) -> bytes:
-        message = SpanMessage(
-            trace_id=span.trace_id.to_bytes(16, "big"), span_id=span.span_id.to_bytes(8, "big"), trace_state=span.trace_state,
-            parent_span_id=span.parent_id.to_bytes(8, "big") if span.parent_id else b"", name=span.name, kind=_KINDS[span.kind],
-            start_time_unix_nano=span.start_ns, end_time_unix_nano=span.end_ns, flags=_REMOTE if span.parent_is_remote else _LOCAL,
-        )  # fmt: skip
-        if span.error:
-            message.status.code, message.status.message = Status.STATUS_CODE_ERROR, span.error
-        for event in span.events:
-            message.events.add(time_unix_nano=event.at_ns, name=event.name, attributes=key_values(event.attributes))
-        for trace_id, span_id in span.links:
-            message.links.add(trace_id=trace_id.to_bytes(16, "big"), span_id=span_id.to_bytes(8, "big"), flags=_LOCAL)
-        return b"".join((message.SerializeToString(), self._span_attributes.encode(span.attributes)))
-
-    def _log(self, record: RequestRecord) -> bytes:
-        text, number = _SEVERITIES[record.status]
-        ended_ns = int((record.timestamp + record.total_latency_ms / 1_000) * NANO)
-        message = LogRecord(
-            time_unix_nano=ended_ns, observed_time_unix_nano=ended_ns, severity_text=text, severity_number=number,
-            body=AnyValue(string_value=f"{record.modality} {record.status}"), event_name="gw.request", flags=_SAMPLED,
-            trace_id=trace_id_of(record).to_bytes(16, "big"), span_id=span_id_of(record.id).to_bytes(8, "big"),
-        )  # fmt: skip
-        return b"".join((message.SerializeToString(), self._log_attributes.encode(request_attributes(record))))
+    def logs(self, records: Iterable[bytes]) -> bytes:
+        """Return an ExportLogsServiceRequest. `records`: entries of a scope (`LOGS_FIELD`)."""
+        in_resource, in_request = ResourceLogs.SCOPE_LOGS_FIELD_NUMBER, ExportLogsServiceRequest.RESOURCE_LOGS_FIELD_NUMBER
+        return _request(self._of_logs, in_resource, in_request, records)
 
 
-def _request(beginnings: tuple[bytes, bytes], numbers: tuple[int, int, int], entries: Iterable[bytes]) -> bytes:
-    """Return the bytes of a request: entries in a scope, the scope in a resource, the resource in the request."""
-    of_resource, of_scope = beginnings
-    in_scope, in_resource, in_request = numbers
-    scope = b"".join((of_scope, *(_field(in_scope, entry) for entry in entries)))
-    return _field(in_request, of_resource + _field(in_resource, scope))
+def _request(beginnings: tuple[bytes, bytes], in_resource: int, in_request: int, entries: Iterable[bytes]) -> bytes:
+    """Return the bytes of a request: entries in a scope, the scope in a resource, the resource in the request.
 
-
-def _field(number: int, message: bytes) -> bytes:
-    """Return the bytes of a message as a field of another one: its number and type, its length, itself.
-
-    Numbers up to 15 and lengths as in https://protobuf.dev/programming-guides/encoding/#structure: seven bits in a byte, the lowest first.
+    They are joined once, since half a megabyte is in memory that the system has to give out for each copy.
     """
-    head, length = bytearray((number << 3 | 2,)), len(message)
-    while length > 0x7F:
-        head.append(length & 0x7F | 0x80)
-        length >>= 7
-    head.append(length)
-    return bytes(head) + message
+    of_resource, of_scope = beginnings
+    entries = tuple(entries)
+    in_scope = len(of_scope) + sum(map(len, entries))
+    of_resource = b"".join((of_resource, _tag(in_resource), length(in_scope)))
+    return b"".join((_tag(in_request), length(len(of_resource) + in_scope), of_resource, of_scope, *entries))

@@ -1,7 +1,7 @@
 """Sends spans, logs and metrics of records with the OTLP/HTTP exporters of OpenTelemetry's SDK. Runs in the exporting process only.
 
 The exporters know the standard variables, certificates and compression, send, and try again. What they are given to export is empty; the
-session of `requests` that they use puts the bytes of `gw.otel.otlp_encoding` in its place, which take a fraction of the time.
+session of `requests` that they use puts the bytes of `gw.otel.record_encoding` in its place, which take a fraction of the time.
 
 They tell success from failure and no more. The session notes the last response, which says the remainder: whether to try again, when
 (`Retry-After`), and how many spans a collector did not accept in spite of status 200 (partial success).
@@ -12,7 +12,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import requests
@@ -24,7 +24,7 @@ from opentelemetry.sdk.metrics.export import MetricsData
 from opentelemetry.sdk.resources import Resource
 
 from gw.otel.export_messages import ExportStart, Signal
-from gw.otel.otlp_encoding import OtlpEncoder
+from gw.otel.otlp_encoding import ExportRequests
 from gw.otel.record_metrics import RecordMetrics
 from gw.types.usage import RequestRecord
 
@@ -49,6 +49,7 @@ class _Session(requests.Session):
 
     def __init__(self) -> None:
         super().__init__()
+        self._of_environment: dict[str, Any] = {}
         self.body = b""
         self.response: requests.Response | None = None
         self.fault = ""
@@ -66,6 +67,13 @@ class _Session(requests.Session):
             self.fault = self.fault or "no answer in time"
             raise
         return self.response
+
+
+    def merge_environment_settings(self, url: Any, *args: Any, **kwargs: Any) -> Any:
+        """Read proxies and certificates from the environment, once for each address: it takes a third of the time of an export."""
+        if url not in self._of_environment:
+            self._of_environment[url] = super().merge_environment_settings(url, *args, **kwargs)
+        return self._of_environment[url]
 
 
 def _why(error: Exception) -> str:
@@ -91,18 +99,15 @@ class OtlpSender:
         self._spans = OTLPSpanExporter(endpoint=self._address("traces"), **options)
         self._logs = OTLPLogExporter(endpoint=self._address("logs"), **options)
         self._metric_exporter = OTLPMetricExporter(endpoint=self._address("metrics"), **options)
-        self._encoder = OtlpEncoder(resource)
+        self._requests = ExportRequests(resource)
         self._metrics = RecordMetrics(resource)
 
     def _address(self, signal: Signal) -> str | None:
         return f"{self._start.endpoint.rstrip('/')}/v1/{signal}" if self._start.endpoint else None
 
-    def send(self, signal: Signal, records: Sequence[RequestRecord]) -> Sent:
-        """Send the spans or the logs of records, or all metrics as they are now. Blocks, for TIMEOUT_S."""
-        try:
-            body = self._encoded(signal, records)
-        except ValueError:  # a text or number that no message can hold
-            return Sent(error=f"{signal}: it could not be encoded")
+    def send(self, signal: Signal, entries: Iterable[bytes]) -> Sent:
+        """Send spans or logs (entries of `EncodedRecord`), or all metrics as they are now. Blocks, for TIMEOUT_S."""
+        body = self._body(signal, entries)
         if body is None:
             return Sent()
         self._session.body, self._session.response, self._session.fault = body, None, ""
@@ -115,10 +120,10 @@ class OtlpSender:
                 self._metric_exporter.export(MetricsData(resource_metrics=()))
         return self._result(signal)
 
-    def _encoded(self, signal: Signal, records: Sequence[RequestRecord]) -> bytes | None:
+    def _body(self, signal: Signal, entries: Iterable[bytes]) -> bytes | None:
         if signal == "metrics":
             return self._metrics.encode()
-        return self._encoder.spans(records) if signal == "traces" else self._encoder.logs(records)
+        return self._requests.traces(entries) if signal == "traces" else self._requests.logs(entries)
 
     def _result(self, signal: Signal) -> Sent:
         response = self._session.response
@@ -139,10 +144,9 @@ class OtlpSender:
         rejected = int(partial.rejected_spans)
         return Sent(error=f"traces: the collector rejected {rejected} spans" if rejected else "", rejected=rejected)
 
-    def count(self, records: Iterable[RequestRecord]) -> None:
-        """Count records in the metrics, once each."""
-        for record in records:
-            self._metrics.observe(record)
+    def count(self, record: RequestRecord) -> None:
+        """Count a record in the metrics."""
+        self._metrics.observe(record)
 
 
 def _retry_after_s(response: requests.Response) -> float:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, NamedTuple
 
+import attrs
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
@@ -27,7 +28,7 @@ from gw.otel import conventions as names
 from gw.otel.otlp_encoding import key_values
 from gw.otel.spans import Value, calls_of, error_of, usage_of
 from gw.types.ids import split_model_id
-from gw.types.usage import NANO, RequestRecord
+from gw.types.usage import NANO, AttemptRecord, RequestRecord
 
 MAX_MODELS = 1_000
 """Models with series of their own in one process; callers can make up names where a wildcard allows them. Later ones are `other`."""
@@ -35,8 +36,22 @@ OTHER = "other"
 SECONDS = tuple(0.01 * 2**n for n in range(14))
 TOKENS = tuple(4**n for n in range(14))
 """Bounds of the histograms: open-telemetry/semantic-conventions-genai docs/gen-ai/gen-ai-metrics.md, 2026."""
-Labels: TypeAlias = tuple[tuple[str, str], ...]
+MOST_KEPT = 4_096
+"""Kinds of requests and of calls whose labels are kept; when full, all are forgotten: the labels themselves are bounded by MAX_MODELS."""
 _CUMULATIVE = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+
+
+@attrs.frozen(eq=False)
+class Labels:
+    """Labels of a series. There is one object for each set (`RecordMetrics._labels`), which is found faster than a set of texts."""
+
+    texts: dict[str, str]
+
+
+class _CallLabels(NamedTuple):
+    call: Labels
+    of_input: Labels
+    of_output: Labels
 
 
 class _Distribution:
@@ -73,7 +88,7 @@ class _HistogramSeries:
         """Return the metric; without points while nothing was counted."""
         points = [
             HistogramDataPoint(
-                attributes=key_values(dict(labels)), start_time_unix_nano=began_ns, time_unix_nano=now_ns, count=sum(series.counts),
+                attributes=key_values(labels.texts), start_time_unix_nano=began_ns, time_unix_nano=now_ns, count=sum(series.counts),
                 sum=series.total, bucket_counts=series.counts, explicit_bounds=self._bounds, min=series.lowest, max=series.highest,
             )
             for labels, series in self._series.items()
@@ -100,7 +115,7 @@ class _CounterSeries:
         metric.MergeFrom(self._about)
         for labels, total in self._series.items():
             point = metric.sum.data_points.add(start_time_unix_nano=began_ns, time_unix_nano=now_ns)
-            point.attributes.extend(key_values(dict(labels)))
+            point.attributes.extend(key_values(labels.texts))
             if isinstance(total, int):
                 point.as_int = total
             else:
@@ -121,34 +136,62 @@ class RecordMetrics:
         self._audio = _CounterSeries("gw.speech.audio.duration", "s", "Audio transcribed or spoken.")
         self._characters = _CounterSeries("gw.speech.characters", "{character}", "Characters spoken.")
         self._models: set[str] = set()
+        self._sets: dict[tuple[tuple[str, str], ...], Labels] = {}
+        self._of_requests: dict[tuple[str, ...], tuple[Labels, Labels]] = {}
+        self._of_calls: dict[tuple[str | None, ...], _CallLabels] = {}
 
     def observe(self, record: RequestRecord) -> None:
         """Count a record."""
-        of_request = (("gw.modality", record.modality), ("gw.model", self._model(record.model_id)))
-        self._requests.add(1, (*of_request, ("gw.status", record.status)))
+        request, with_status = self._request_labels(record)
+        self._requests.add(1, with_status)
         called = calls_of(record)
         for _, attempt in called:
-            model = split_model_id(attempt.model_id)[1] if self._model(attempt.model_id) != OTHER else OTHER
-            labels: Labels = (
-                (names.OPERATION, names.operation_name(record.modality, record.endpoint)),
-                (names.PROVIDER, names.provider_name(attempt.provider_id)), (names.REQUEST_MODEL, model),
-            )  # fmt: skip
-            if error := error_of(attempt):
-                labels += ((names.ERROR_TYPE, error),)
-            self._duration.record(attempt.duration_ms / 1_000, labels)
+            labels = self._call_labels(record, attempt)
+            self._duration.record(attempt.duration_ms / 1_000, labels.call)
             if attempt.ttfb_ms is not None:
-                self._first_chunk.record(attempt.ttfb_ms / 1_000, labels)
+                self._first_chunk.record(attempt.ttfb_ms / 1_000, labels.call)
             if (usage := usage_of(record, attempt, is_only=len(called) == 1)) is None:
                 continue
-            for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-                if tokens:
-                    self._tokens.record(tokens, (*labels, (names.TOKEN_TYPE, kind)))
+            if usage.input_tokens:
+                self._tokens.record(usage.input_tokens, labels.of_input)
+            if usage.output_tokens:
+                self._tokens.record(usage.output_tokens, labels.of_output)
             if usage.audio_seconds:
-                self._audio.add(usage.audio_seconds, labels)
+                self._audio.add(usage.audio_seconds, labels.call)
             if usage.characters:
-                self._characters.add(usage.characters, labels)
+                self._characters.add(usage.characters, labels.call)
         if record.cost_nusd:
-            self._cost.add(record.cost_nusd / NANO, of_request)
+            self._cost.add(record.cost_nusd / NANO, request)
+
+    def _request_labels(self, record: RequestRecord) -> tuple[Labels, Labels]:
+        """Return the labels of a request without its status, and with it."""
+        key = (record.modality, record.model_id, record.status)
+        kept = self._of_requests.get(key)
+        if kept is None:
+            _make_room(self._of_requests)
+            labels = {"gw.modality": record.modality, "gw.model": self._model(record.model_id)}
+            kept = self._of_requests[key] = self._labels(labels), self._labels(labels | {"gw.status": record.status})
+        return kept
+
+    def _call_labels(self, record: RequestRecord, attempt: AttemptRecord) -> _CallLabels:
+        key = (record.modality, record.endpoint, attempt.model_id, attempt.provider, attempt.outcome, attempt.error_code)
+        kept = self._of_calls.get(key)
+        if kept is None:
+            _make_room(self._of_calls)
+            labels = {
+                names.OPERATION: names.operation_name(record.modality, record.endpoint),
+                names.PROVIDER: names.provider_name(attempt.provider_id),
+                names.REQUEST_MODEL: split_model_id(attempt.model_id)[1] if self._model(attempt.model_id) != OTHER else OTHER,
+            }
+            if error := error_of(attempt):
+                labels[names.ERROR_TYPE] = error
+            kept = self._of_calls[key] = _CallLabels(
+                self._labels(labels), *(self._labels(labels | {names.TOKEN_TYPE: kind}) for kind in ("input", "output"))
+            )
+        return kept
+
+    def _labels(self, labels: dict[str, str]) -> Labels:
+        return self._sets.setdefault(tuple(labels.items()), Labels(labels))
 
     def encode(self) -> bytes | None:
         """Return an ExportMetricsServiceRequest with all series as they are now; None without any."""
@@ -167,3 +210,8 @@ class RecordMetrics:
                 return OTHER
             self._models.add(model_id)
         return model_id
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    if len(kept) >= MOST_KEPT:
+        kept.clear()

@@ -7,17 +7,25 @@ import tracemalloc
 
 from gw.otel.export_messages import ExportCounters
 from gw.otel.export_program import BATCH, ExportQueue
+from gw.otel.record_encoding import RecordEncoder
 from tests.fakes.records import record
+
+ENCODE = RecordEncoder(("traces", "logs")).encode
+
+
+def encoded(*ids: str):
+    return [ENCODE(record(each)) for each in ids]
 
 
 def test_records_are_taken_in_order_and_counted():
     queue = ExportQueue()
-    queue.put([record(f"r{n}") for n in range(BATCH + 1)])
-    assert [each.id for each in queue.take(0)] == [f"r{n}" for n in range(BATCH)]
+    batch, last = encoded(*(f"r{n}" for n in range(BATCH))), encoded("last")
+    queue.put(batch + last)
+    assert queue.take(0) == batch
     assert queue.counters() == ExportCounters(pending=2 * BATCH + 2)
     queue.settle(rejected=3, error="")
     queue.close(1.0)
-    assert [each.id for each in queue.take(0)] == [f"r{BATCH}"]
+    assert queue.take(0) == last
     queue.settle(rejected=0, error="")
     assert queue.take(0) is None
     assert queue.counters() == ExportCounters(exported=2 * BATCH + 2 - 3, rejected=3)
@@ -25,12 +33,13 @@ def test_records_are_taken_in_order_and_counted():
 
 def test_the_oldest_make_room():
     queue = ExportQueue(limit=4)
-    queue.put([record(f"r{n}") for n in range(10)])
+    records = encoded(*(f"r{n}" for n in range(10)))
+    queue.put(records)
     assert queue.counters() == ExportCounters(queue_full=12, pending=8)
     queue.close(0)
-    assert [each.id for each in queue.take(0)] == ["r6", "r7", "r8", "r9"]
+    assert queue.take(0) == records[6:]
     queue.failed("traces: Connection refused")
-    queue.put([record("late")])
+    queue.put(encoded("late"))
     queue.give_up()
     assert queue.counters() == ExportCounters(queue_full=12, unsent=10, error="traces: Connection refused")
 
@@ -40,7 +49,7 @@ def test_an_hour_without_a_collector_takes_no_more_memory_than_a_minute():
 
     def an_hour(requests: int) -> int:
         for _ in range(requests):
-            queue.put([record(f"r{next(entries)}")])
+            queue.put(encoded(f"r{next(entries)}"))
         return tracemalloc.get_traced_memory()[0]
 
     tracemalloc.start()

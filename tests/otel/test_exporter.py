@@ -26,7 +26,7 @@ from tests.fakes.records import record
 from tests.otel.test_otlp_sender import start
 
 pytestmark = pytest.mark.process
-ENVIRONMENT = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+ENVIRONMENT = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_BSP_SCHEDULE_DELAY": "200"}
 QUICK = Pace(gather_s=0.01, restart_s=0.1)
 
 
@@ -70,6 +70,15 @@ async def test_committed_records_arrive_and_are_counted():
         assert len(receiver.logs) == 3
         assert sum(point.as_int for _, point in receiver.metrics["gw.requests"]) == 3
         assert exporter.pid is None
+
+
+async def test_a_record_that_no_message_can_hold_keeps_no_other_one_back():
+    with otlp_receiver() as receiver:
+        async with open_exporter(start(receiver.url), ENVIRONMENT, QUICK) as exporter:
+            exporter.put([*lines("a"), *lines("before 1970", timestamp=-1.0), *lines("b")])
+            await heard(exporter, lambda e: e.counts.exported == 4)
+            assert exporter.counts.dropped["rejected"] == 2
+        assert {span.attributes["gw.request.id"] for span in receiver.spans if span.kind == 2} == {"a", "b"}
 
 
 async def test_nothing_is_started_before_the_first_record():

@@ -28,7 +28,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 @pytest.fixture
 def start(tmp_path) -> Iterator[Any]:
     with starter(tmp_path) as start_:
-        yield start_
+        yield lambda text, **variables: start_(text, OTEL_BSP_SCHEDULE_DELAY="200", **variables)
 
 
 def ask(daemon: Daemon, **headers: str) -> str:

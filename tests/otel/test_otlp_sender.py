@@ -9,6 +9,7 @@ import pytest
 
 from gw.otel.export_messages import ExportStart
 from gw.otel.otlp_sender import OtlpSender, Sent
+from gw.otel.record_encoding import RecordEncoder
 from gw.otel.spans import span_id_of, spans_of, trace_id_of
 from gw.types.ids import TraceContext
 from gw.types.usage import Usage
@@ -21,12 +22,17 @@ def start(endpoint: str, **facts) -> ExportStart:
     return ExportStart(endpoint=endpoint, **defaults | facts)
 
 
+def entries(signal: str, *records) -> list[bytes]:
+    encoder = RecordEncoder([signal])
+    return [getattr(encoder.encode(each), signal) for each in records]
+
+
 def test_spans_arrive_as_they_are(monkeypatch):
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")
     caller = TraceContext(trace_id="4bf92f3577b34da6a3ce929d0e0e4736", span_id="00f067aa0ba902b7", sampled=True, state="vendor=1")
     records = [record("a"), record("b", status="error", error_code="all_failed"), record("c", trace=caller)]
     with otlp_receiver() as receiver:
-        assert OtlpSender(start(receiver.url)).send("traces", records) == Sent()
+        assert OtlpSender(start(receiver.url)).send("traces", entries("traces", *records)) == Sent()
         expected = [span for each in records for span in spans_of(each)]
         ids = [(f"{span.trace_id:032x}", f"{span.span_id:016x}", span.name) for span in expected]
         assert [(span.trace_id, span.span_id, span.name) for span in receiver.spans] == ids
@@ -42,7 +48,7 @@ def test_spans_arrive_as_they_are(monkeypatch):
 def test_logs_carry_the_request_and_its_span():
     with otlp_receiver() as receiver:
         sender = OtlpSender(start(receiver.url, service="voice"))
-        assert sender.send("logs", [record("a"), record("b", status="error", error_code="all_failed")]) == Sent()
+        assert sender.send("logs", entries("logs", record("a"), record("b", status="error", error_code="all_failed"))) == Sent()
         one, two = receiver.logs
         assert (one.severity_text, two.severity_text, one.event_name, two.body.string_value) == ("INFO", "ERROR", "gw.request", "llm error")
         assert (int.from_bytes(two.trace_id, "big"), int.from_bytes(two.span_id, "big")) == (trace_id_of(record("b")), span_id_of("b"))
@@ -54,7 +60,8 @@ def test_metrics_count_each_record():
         sender = OtlpSender(start(receiver.url))
         assert sender.send("metrics", ()) == Sent()
         assert receiver.metrics == {}
-        sender.count([record("a"), record("b"), speech])
+        for each in (record("a"), record("b"), speech):
+            sender.count(each)
         assert sender.send("metrics", ()) == Sent()
         (labels, point), other = receiver.metrics["gen_ai.client.operation.duration"]
         assert labels == {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-x"}
@@ -70,9 +77,9 @@ def test_metrics_count_each_record():
 def test_langfuse_gets_its_path_and_its_credentials():
     credentials = "Basic " + base64.b64encode(b"pk-lf-1:sk-lf-2").decode()
     with otlp_receiver(prefix="/api/public/otel", authorization=credentials) as receiver:
-        assert OtlpSender(start(receiver.url)).send("traces", [record()]) == Sent("traces: the collector answered 401")
+        assert OtlpSender(start(receiver.url)).send("traces", entries("traces", record())) == Sent("traces: the collector answered 401")
         headers = {"Authorization": credentials, "x-langfuse-ingestion-version": "4"}
-        assert OtlpSender(start(receiver.url, headers=headers)).send("traces", [record()]) == Sent()
+        assert OtlpSender(start(receiver.url, headers=headers)).send("traces", entries("traces", record())) == Sent()
         path, sent = receiver.requests[-1]
         assert (path, sent["x-langfuse-ingestion-version"]) == ("/api/public/otel/v1/traces", "4")
 
@@ -84,7 +91,7 @@ def test_standard_variables_are_honoured(monkeypatch):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
         monkeypatch.setenv("OTEL_SERVICE_NAME", "front")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")
-        assert OtlpSender(start("")).send("traces", [record()]) == Sent()
+        assert OtlpSender(start("")).send("traces", entries("traces", record())) == Sent()
         ((path, headers),) = receiver.requests
         assert (path, headers["x-team"], headers["content-encoding"]) == ("/v1/traces", "voice", "gzip")
         assert receiver.spans[0].resource["service.name"] == "front"
@@ -103,14 +110,14 @@ def test_standard_variables_are_honoured(monkeypatch):
 def test_answers_that_refuse(status, headers, sent):
     with otlp_receiver() as receiver:
         receiver.answers = [(status, headers, b"")]
-        assert OtlpSender(start(receiver.url)).send("traces", [record()]) == sent
+        assert OtlpSender(start(receiver.url)).send("traces", entries("traces", record())) == sent
         assert len(receiver.requests) == 1
 
 
 def test_spans_that_were_not_accepted_are_counted():
     with otlp_receiver() as receiver:
         receiver.answers = [partial(1)]
-        sent = OtlpSender(start(receiver.url)).send("traces", [record()])
+        sent = OtlpSender(start(receiver.url)).send("traces", entries("traces", record()))
     assert sent == Sent("traces: the collector rejected 1 spans", rejected=1)
 
 
@@ -120,5 +127,5 @@ def test_a_collector_that_is_away_is_tried_again(monkeypatch, timeout, why):
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    sent = OtlpSender(start(f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret-canary"})).send("traces", [record()])
-    assert sent == Sent(f"traces: {why}", again=True)
+    sender = OtlpSender(start(f"http://127.0.0.1:{port}", headers={"Authorization": "Bearer secret-canary"}))
+    assert sender.send("traces", entries("traces", record())) == Sent(f"traces: {why}", again=True)
