@@ -334,7 +334,7 @@ async def _shared_limits(
     if shared is None:
         return None, None, None
     member = member_name(settings) if share is None else share.member
-    return Leases(shared, member), FleetNotices(shared, member), fleet
+    return Leases(shared, member, settings.fleet.wait_ms / 1000), FleetNotices(shared, member), fleet
 
 
 @asynccontextmanager

@@ -234,6 +234,9 @@ class FleetSettings:
     ] = Secret("")
     name: Annotated[str, "gateways that have it in common share budgets and requests_per_minute"] = "gw"
     instance: Annotated[str, "name of this gateway in the fleet; default: its host name"] = ""
+    wait_ms: Annotated[
+        float, Meta(ge=1, le=250), "longest wait of a request for the server, where this gateway has nothing left; then it is refused"
+    ] = 50.0
 
 
 SIGNALS = ("traces", "metrics", "logs")

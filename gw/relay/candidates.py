@@ -34,19 +34,19 @@ from gw.relay.key_limits import allowed, budgets_of
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits, UncalledGate
 from gw.relay.meter import Meter, cost_of, price_of
+from gw.relay.places import PLACE_S
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.relay.residency import within
 from gw.relay.respelled_speech import Respellings
 from gw.relay.route_choice import RouteChooser
-from gw.relay.shared_key import SharedKey
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
 from gw.types.pending import Pending
 
-_TRIES = 4
-"""Waits of a request for what it has to lease: each lasts for 50 ms, or in a queue for a second, and usually the first one does."""
+_MOST_WAITS = 50
+"""Waits of one request, most of which last no time: requests that pass two places on to each other come to an end."""
 S = TypeVar("S")
 
 
@@ -128,20 +128,27 @@ class CandidatePlanner:
         stack = self.current.catalog.stacks.get(project.default_stack or "")
         return project.id in self.voice_projects or bool(stack and (stack.stt or stack.tts))
 
-    def lease(self, candidates: Candidates, caller: Caller, estimate_nusd: int) -> Pending:
-        """Return the wait for room in limits of the project or the key that several processes share; None if there is room, or no limit."""
-        return request_limits.room(self.accounting.ledger, candidates, caller, estimate_nusd)
+    def room(self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, has_place: bool = False) -> Pending:
+        """Return the wait until a request finds all that it needs to be admitted: a place, and room in what several processes share.
 
-    async def wait_for_lease(self, room: Awaitable[None], candidates: Candidates, caller: Caller, estimate_nusd: int) -> None:
-        """Wait for room, which has to be leased, and again for the place, which another request may have taken meanwhile."""
-        await room
-        for _ in range(_TRIES):
-            if (place := self.place(candidates, caller)) is None:
-                return
-            await place
-            if (again := self.lease(candidates, caller, estimate_nusd)) is None:
-                return
-            await again
+        None if all is there, or if waiting cannot help. `has_place`: as for `admit`, which is to be called when the wait has ended.
+        """
+        first = self._lacking(candidates, caller, estimate_nusd, has_place=has_place)
+        if first is None:
+            return None
+
+        def lacking() -> Awaitable[bool] | None:
+            if (wait := self._lacking(candidates, caller, estimate_nusd, has_place=has_place)) is not None:
+                self.hand_over(candidates)  # a place that would be idle while this request waits for something else
+            return wait
+
+        return _all_there(first, lacking)
+
+    def _lacking(self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, has_place: bool) -> Awaitable[bool] | None:
+        """Return the wait for the next thing that a request lacks; None if there is none."""
+        if not has_place and (place := self._place(candidates, caller)) is not None:
+            return place
+        return request_limits.room(self.accounting.ledger, candidates, caller, estimate_nusd) if self.in_fleet else None
 
     def lease_call(self, candidates: Candidates, model: Model, now: float) -> Pending:
         """Return the wait for a call of a provider whose limits a fleet shares; None if there is one, or no such limit."""
@@ -149,15 +156,8 @@ class CandidatePlanner:
         if provider.requests_per_minute is None and provider.max_concurrent is None:
             return None
         gate = self._gate(candidates, model, now)
-        pending = _wait_of(gate)
-        return None if pending is None else self._wait_for_call(pending, gate)
-
-    async def _wait_for_call(self, pending: Awaitable[None], gate: Gate) -> None:
-        await pending
-        for _ in range(_TRIES):  # what was leased may have been taken by another request while this one waited for the rest
-            if (again := _wait_of(gate)) is None:
-                return
-            await again
+        first = _wait_of(gate)
+        return None if first is None else _all_there(first, partial(_wait_of, gate))
 
     def estimate(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> int:
         """Return the estimated cost in nano-USD, priced as the first candidate or by the stand-in, and note it in the meter."""
@@ -206,40 +206,28 @@ class CandidatePlanner:
         now = trio.current_time()
         request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, now, has_place=has_place)
 
-    def place(self, candidates: Candidates, caller: Caller) -> Pending:
+    def _place(self, candidates: Candidates, caller: Caller) -> Awaitable[bool] | None:
         """Return the wait of a request whose key, project or only provider has as many at once as it may; else None."""
-        if self.in_fleet and (key := request_limits.shared_key(self.accounting.ledger, caller)) is not None and key.is_full():
-            return self._wait_for_key(key, candidates, caller)
-        return self._place_of_all(candidates, caller)
-
-    def _place_of_all(self, candidates: Candidates, caller: Caller) -> Pending:
-        project = candidates.project
-        if project.max_concurrent is not None and self.accounting.ledger.is_full(project):
-            return self._wait_in_project(candidates, caller)
+        ledger, project = self.accounting.ledger, candidates.project
+        if self.in_fleet and (key := request_limits.shared_key(ledger, caller)) is not None and key.is_full():
+            return key.wait_for_slot()
+        if project.max_concurrent is not None and ledger.is_full(project):
+            return self._wait_in_project(project, caller)
         if candidates.limited is None:
             return None
         gate, now = self._only_gate(candidates), trio.current_time()
         return self._wait_for_provider(gate, project, caller) if gate is not None and gate.is_full(now) else None
 
-    async def _wait_for_key(self, key: SharedKey, candidates: Candidates, caller: Caller) -> None:
-        await key.wait_for_slot()
-        if (place := self._place_of_all(candidates, caller)) is not None:
-            await place
-
-    async def _wait_in_project(self, candidates: Candidates, caller: Caller) -> None:
-        project, ledger = candidates.project, self.accounting.ledger
+    async def _wait_in_project(self, project: Project, caller: Caller) -> bool:
+        ledger = self.accounting.ledger
         if await _slot_there(ledger.slots(project)) and not ledger.is_full(project):
-            is_there = True
-        else:
-            is_there = await ledger.place(project, caller.key_id or "")
-        if is_there:
-            gate = self._only_gate(candidates)
-            if gate is not None and gate.is_full(trio.current_time()):
-                await self._wait_for_provider(gate, project, caller)
+            return True
+        return await ledger.place(project, caller.key_id or "")
 
-    async def _wait_for_provider(self, gate: Gate, project: Project, caller: Caller) -> None:
-        if not (await _slot_there(gate.shared.slots) and not gate.is_full(trio.current_time())):
-            await gate.place(project.id, caller.key_id or "", project.weight, trio.current_time())
+    async def _wait_for_provider(self, gate: Gate, project: Project, caller: Caller) -> bool:
+        if await _slot_there(gate.shared.slots) and not gate.is_full(trio.current_time()):
+            return True
+        return await gate.place(project.id, caller.key_id or "", project.weight, trio.current_time())
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
         """Return the gate of the only candidate, if there is, or may be, a limit of calls at once."""
@@ -312,7 +300,19 @@ class CandidatePlanner:
         return price_of(self.accounting.book, model, provider, day, live=True) is not None
 
 
-def _wait_of(gate: Gate) -> Awaitable[None] | None:
+async def _all_there(wait: Awaitable[bool] | None, lacking: Callable[[], Awaitable[bool] | None]) -> None:
+    """Wait for one thing after another, since others may take the one while a request waits for the next: PLACE_S in all, about.
+
+    `lacking` returns the next wait; None if there is nothing more to wait for. A wait that was in vain is the last.
+    """
+    ends = trio.current_time() + PLACE_S
+    waits = 0
+    while wait is not None and await wait:
+        waits += 1
+        wait = lacking() if waits < _MOST_WAITS and trio.current_time() < ends else None
+
+
+def _wait_of(gate: Gate) -> Awaitable[bool] | None:
     """Return the wait for a slot or a call that has to be leased; None: both are there, or none can be had."""
     slots, bucket = gate.shared.slots, gate.bucket
     if slots is not None and (slot := slots.wait()) is not None:
@@ -321,11 +321,8 @@ def _wait_of(gate: Gate) -> Awaitable[None] | None:
 
 
 async def _slot_there(slots: LeasedSlots | None) -> bool:
-    """Wait for the bank, if that may help. Return whether there was something to wait for."""
-    if slots is None or (wait := slots.wait()) is None:
-        return False
-    await wait
-    return True
+    """Wait for the bank, if that may help. Return whether it has granted a slot."""
+    return slots is not None and (wait := slots.wait()) is not None and await wait
 
 
 def offered(

@@ -119,17 +119,11 @@ class ConversingSession(RequestContext[ConverseSession, str]):
 
     async def _admit_session(self, caller: Caller) -> None:
         planner, meter = self.planner, self.meter
-        if (place := planner.place(self.candidates, caller)) is not None:
-            await place
         estimate_nusd = planner.estimate(meter, self.spec, self.candidates)
-        await self._wait_for_lease(caller, estimate_nusd)
+        if (room := planner.room(self.candidates, caller, estimate_nusd)) is not None:
+            await room
         planner.admit(meter, self.candidates, 0)
         self._place, meter.reservation = meter.reservation, None
-
-    async def _wait_for_lease(self, caller: Caller, estimate_nusd: int) -> None:
-        planner = self.planner
-        if planner.in_fleet and (room := planner.lease(self.candidates, caller, estimate_nusd)) is not None:
-            await planner.wait_for_lease(room, self.candidates, caller, estimate_nusd)
 
     def _use(self, opened: OpenAttempt[ConverseSession, str]) -> None:
         self._model, self._provider, self._session = opened.call.model, opened.call.provider, opened.stream
@@ -210,7 +204,9 @@ class ConversingSession(RequestContext[ConverseSession, str]):
     async def _admit_response(self, meter: Meter) -> None:
         """Reserve money for a response, which takes over the session's place. Raise the limit that stands against it."""
         estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
-        await self._wait_for_lease(meter.caller, estimate_nusd)
+        room = self.planner.room(self.candidates, meter.caller, estimate_nusd, has_place=self._place is not None)
+        if room is not None:
+            await room
         self.planner.admit(meter, self.candidates, estimate_nusd, has_place=self._place is not None)
         self._leave_place()
 

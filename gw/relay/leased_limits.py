@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from gw.policy.bucket import Bucket
-from gw.relay.leases import WAIT_S, Leases
+from gw.relay.leases import Leases
 
 
 class LeasedBucket:
@@ -31,7 +31,7 @@ class LeasedBucket:
         self._alone = None
         lease.mature(now)
         if lease.room < 1:
-            return max(WAIT_S, lease.wait_s(now))
+            return max(self.leases.wait_s, lease.wait_s(now))
         lease.reserve(1)
         lease.settle(1, 1)
         self.leases.spoken_for(lease)
@@ -75,8 +75,8 @@ class LeasedSlots:
         self.lease.settle(1, 0)
         self.leases.schedule(self.lease)
 
-    def wait(self) -> Awaitable[None] | None:
-        """Return the wait for one more from the bank, WAIT_S at most; None if there is room, or none can be had."""
+    def wait(self) -> Awaitable[bool] | None:
+        """Return the wait for one more from the bank, a short one; None if there is room, or none can be had."""
         return self.leases.wait(self.lease, 1)
 
     async def queue(self, place: Awaitable[bool]) -> bool:

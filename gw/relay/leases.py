@@ -20,7 +20,7 @@ from gw.policy.lease import HEARTBEAT_S, Lease
 from gw.types.bank import Bank, LeaseKind
 
 WAIT_S = 0.05
-"""Longest wait of a request for the bank."""
+"""Longest wait of a request for the bank, if the settings say nothing else."""
 ALONE_S = 0.5  # between two attempts to reach the bank
 _LATE_S = 0.02
 """A wait that ends so much after its time says that this process was busy, and may not have read an answer that was there."""
@@ -32,8 +32,9 @@ _log = structlog.get_logger("gw.relay")
 
 
 class Leases:
-    def __init__(self, bank: Bank, member: str) -> None:
+    def __init__(self, bank: Bank, member: str, wait_s: float = WAIT_S) -> None:
         self.member = member
+        self.wait_s = wait_s
         self.members = 1
         self.alone_since: float | None = trio.current_time()
         """Since when the bank cannot be reached; None: it can."""
@@ -88,26 +89,30 @@ class Leases:
         if not self._wake.is_set() and lease.due_at(trio.current_time()) < math.inf:
             self._wake.set()
 
-    def wait(self, lease: Lease, need: int) -> Awaitable[None] | None:
-        """Return the wait for room, WAIT_S of the bank's time at most; None if there is room, or none can be had."""
+    def wait(self, lease: Lease, need: int) -> Awaitable[bool] | None:
+        """Return the wait for room, `wait_s` of the bank's time at most; None if there is room, or none can be had.
+
+        Its result is whether there is room now, which the caller takes before its next checkpoint.
+        """
         if self.alone_since is not None or not lease.must_wait(need, trio.current_time()):
             return None
         return self._wait(((lease, need),))
 
-    def wait_for_all(self, needs: Sequence[tuple[Lease, int]]) -> Awaitable[None] | None:
+    def wait_for_all(self, needs: Sequence[tuple[Lease, int]]) -> Awaitable[bool] | None:
         """Return the wait for room in several leases at once, like `wait`."""
         now = trio.current_time()
         if self.alone_since is not None or not any(lease.must_wait(need, now) for lease, need in needs):
             return None
         return self._wait(needs)
 
-    async def _wait(self, needs: Sequence[tuple[Lease, int]]) -> None:
+    async def _wait(self, needs: Sequence[tuple[Lease, int]]) -> bool:
         if await self._wait_in_time(needs) > _LATE_S:
             await self._wait_in_time(needs)
+        return all(lease.room >= need for lease, need in needs)
 
     async def _wait_in_time(self, needs: Sequence[tuple[Lease, int]]) -> float:
-        """Wait for room, WAIT_S at most; return by how much later than that it ended."""
-        with trio.move_on_after(WAIT_S) as scope:
+        """Wait for room, `wait_s` at most; return by how much later than that it ended."""
+        with trio.move_on_after(self.wait_s) as scope:
             while self.alone_since is None:
                 now = trio.current_time()
                 lacking = [(lease, need) for lease, need in needs if lease.must_wait(need, now)]
@@ -126,7 +131,7 @@ class Leases:
         now = trio.current_time()
         if settles_in_s := lease.settles_in_s(now):
             return f"the fleet's count has just begun; budgets are open in {settles_in_s:.1f} s, when all gateways have reported theirs"
-        return f"no answer within {WAIT_S * 1000:g} ms" if lease.must_wait(need, now) else ""
+        return f"no answer within {self.wait_s * 1000:g} ms" if lease.must_wait(need, now) else ""
 
     def _report(self) -> None:
         """Have the next exchange at once, whether a lease is due or not."""

@@ -139,11 +139,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self.in_flight.requests += 1
         try:
             with one_error():
-                if (place := self.planner.place(self.candidates, caller)) is not None:
-                    await place
                 estimate_nusd = self.planner.estimate(self.meter, self.spec, self.candidates)
-                if self.planner.in_fleet and (room := self.planner.lease(self.candidates, caller, estimate_nusd)) is not None:
-                    await self.planner.wait_for_lease(room, self.candidates, caller, estimate_nusd)
+                if (room := self.planner.room(self.candidates, caller, estimate_nusd)) is not None:
+                    await room
                 self.planner.admit(self.meter, self.candidates, estimate_nusd)
                 self.check_settings()
                 async with trio.open_nursery() as nursery:

@@ -62,11 +62,9 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         models, meter = self.candidates.models, self.meter
         self.in_flight.requests += 1
         try:
-            if (place := self.planner.place(self.candidates, self._caller)) is not None:
-                await place
             estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)
-            if self.planner.in_fleet and (room := self.planner.lease(self.candidates, self._caller, estimate_nusd)) is not None:
-                await self.planner.wait_for_lease(room, self.candidates, self._caller, estimate_nusd)
+            if (room := self.planner.room(self.candidates, self._caller, estimate_nusd)) is not None:
+                await room
             self.planner.admit(meter, self.candidates, estimate_nusd)
             try:
                 opened = await self._first_ready(models)

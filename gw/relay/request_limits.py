@@ -12,7 +12,7 @@ from gw.relay.shared_key import SharedKey
 from gw.types.ids import Caller
 
 
-def room(ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int) -> Awaitable[None] | None:
+def room(ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int) -> Awaitable[bool] | None:
     """Return the wait for what has to be leased for a request; None if there is room, or nothing is shared."""
     if ledger.leases is None:
         return None

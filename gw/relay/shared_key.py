@@ -49,19 +49,19 @@ class SharedKey:
         promised = self._places.promised if self._places is not None else 0
         return self.slots is not None and self._in_flight() + promised >= self.slots.most
 
-    async def wait_for_slot(self) -> None:
-        """Wait for a slot, up to `PLACE_S`; there may be none then."""
+    async def wait_for_slot(self) -> bool:
+        """Wait for a slot, up to `PLACE_S`. Return whether there is one."""
         slots = self.slots
         if slots is None:
-            return
+            return True
         if (bank := slots.wait()) is not None:
             await bank
             if not self.is_full():
-                return
+                return True
         if self._places is None:
             self._places = Places(slots.most, self._in_flight)
         self._places.most = slots.most
-        await slots.queue(self._places.wait(""))
+        return await slots.queue(self._places.wait(""))
 
     def hand_over(self) -> None:
         """Give a free slot to the request whose turn it is."""

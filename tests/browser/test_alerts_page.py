@@ -69,13 +69,13 @@ def test_a_receiver_is_tested_and_a_rule_muted(watched, view):
     page.get_by_role("button", name="Test team").click()
     page.locator("tr[data-receiver=team] [role=status]", has_text="efused").wait_for()
     rule = page.locator("tr[data-rule=error_rate]")
-    rule.get_by_label("Mute error rate").select_option("4")
+    rule.get_by_label("Mute error rate", exact=True).select_option("4")
     rule.get_by_text("muted").wait_for()
     (muted,) = [one for one in watched.ask("/v1/alerts")["rules"] if one["muted_until"]]
     assert muted["rule"] == "error_rate"
     assert 4 * 3_600 - 60 < muted["muted_until"] - time.time() <= 4 * 3_600
     rule.get_by_role("button", name="Unmute error rate").click()
-    rule.get_by_label("Mute error rate").wait_for()
+    rule.get_by_label("Mute error rate", exact=True).wait_for()
     assert not [one for one in watched.ask("/v1/alerts")["rules"] if one["muted_until"]]
 
 

@@ -51,6 +51,26 @@ async def test_some_wait_in_turn_and_the_others_get_429(tmp_path, autojump_clock
             assert plane.gateway.ledger.in_flight("default") == 0
 
 
+async def test_who_has_waited_for_the_provider_waits_for_the_place_that_another_took_meanwhile(tmp_path, autojump_clock):
+    """The one place of the project: a request that waits for its provider does not keep it, and is not refused for that."""
+    text = config("", LIMITS[1][1], 450).replace("other: {type: sim}", "other: {type: sim, latency_ms: 450}")
+    async with open_plane(text.replace("{default: {}}", "{default: {max_concurrent: 1}, b: {}}"), tmp_path) as plane:
+        answers = []
+
+        async def chat(model, project, after_s):
+            await trio.sleep(after_s)
+            body = {"model": model, "messages": [{"role": "user", "content": "hi"}], "fallback": False}
+            reply = await plane.post("/v1/chat/completions", msgspec.json.encode(body), **{"x-gw-project": project})
+            answers.append((model, project, reply.status, round(trio.current_time() - began, 2)))
+
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(chat, "house/echo", "b", 0)
+            nursery.start_soon(chat, "house/echo", "default", 0.1)
+            nursery.start_soon(chat, "other/echo", "default", 0.2)
+        assert answers == [("house/echo", "b", 200, 0.45), ("other/echo", "default", 200, 0.65), ("house/echo", "default", 200, 1.1)]
+
+
 async def test_with_another_candidate_nobody_waits(tmp_path, autojump_clock):
     text = config("fallbacks: {llm: [house/echo, other/echo]}", LIMITS[1][1], 700)
     async with open_plane(text, tmp_path) as plane:
