@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
 WITHIN_MS = 10_000
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 ADMIN = "admin-token-8351026789"
 GUARDED = f"""
 providers:
@@ -116,9 +117,14 @@ class View:
         """Wait until nothing is being read, nor begins to be with the next two frames: a page may show its title before it reads."""
         while True:
             self.page.locator("main:not(:has([aria-busy=true])) h1").first.wait_for()  # its policy forbids wait_for_function
-            self.page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            self.page.evaluate(TWO_FRAMES)
             if self.page.locator("main:has([aria-busy=true]) h1").count() == 0:
                 return
+
+    def resize(self, width: int) -> None:
+        """Have the page another width, and wait until it has looked at its boxes, one frame after their new size."""
+        self.page.set_viewport_size({"width": width, "height": 800})
+        self.page.evaluate(TWO_FRAMES)
 
     def stat(self, name: str) -> str:
         return self.page.locator(f'[data-stat="{name}"]').inner_text()

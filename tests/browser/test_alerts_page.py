@@ -55,7 +55,7 @@ def test_it_shows_what_the_api_says(watched, view, axe, theme):
     assert len(page.locator("section[aria-label=Rules] tbody tr").all()) == len(report["rules"])
     assert "s3cr3t" not in page.content()
     for width in (1280, 360):
-        page.set_viewport_size({"width": width, "height": 800})
+        seen.resize(width)
         page.evaluate(axe)
         assert page.evaluate(FOUND) == []
         assert page.evaluate(SMALL) == []

@@ -66,8 +66,7 @@ def test_no_violation(hostile, view, axe, path, theme):
     page = seen.open(path, PAGES[path])
     assert page.evaluate("document.querySelectorAll('main script, main img').length") == 0
     _clean(seen, axe)
-    page.set_viewport_size({"width": 360, "height": 800})
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    seen.resize(360)
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     _clean(seen, axe)
 

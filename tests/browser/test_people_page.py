@@ -101,7 +101,7 @@ def test_it_shows_what_the_api_says(people, view, axe):
     for theme in ("light", "dark"):
         page.emulate_media(color_scheme=theme)
         for width in (1280, 390, 360):
-            page.set_viewport_size({"width": width, "height": 800})
+            seen.resize(width)
             page.evaluate(axe)
             assert page.evaluate(FOUND) == []
             assert page.evaluate(SMALL) == []
