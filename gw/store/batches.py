@@ -7,7 +7,8 @@ from functools import partial
 
 import apsw
 
-from gw.store import attempt_rollups, first_audio, minute_sums, owner_spend, requests, rollups
+from gw.store import attempt_rollups, first_audio, minute_sums, model_minutes, owner_spend, requests, rollups
+from gw.store.row_times import RecentRows
 from gw.types.usage import RequestRecord
 
 BATCH = 500  # records in one transaction, about 20 ms of work
@@ -19,43 +20,54 @@ _RECORD_FAULTS = (
 """Faults of one record. Any other is of the database, and concerns all records."""
 
 
-def write_batch(db: apsw.Connection, records: Sequence[RequestRecord], *, ends_interrupted: bool = False) -> int:
+def write_batch(
+    db: apsw.Connection, records: Sequence[RequestRecord], *, ends_interrupted: bool = False, recent: RecentRows | None = None
+) -> int:
     """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing.
 
-    With `ends_interrupted`, a record takes the place of the one that a replay made up when it knew of no end.
+    With `ends_interrupted`, a record takes the place of the one that a replay made up when it knew of no end. `recent`: histograms of
+    the rows that this connection wrote last, if it is the only one that writes.
     """
     if not records:
         return 0
+    if recent is None:
+        recent = RecentRows()
     db.execute("begin immediate")
     try:
         if ends_interrupted:
-            _take_back(db, requests.take_interrupted(db, [record.id for record in records if record.error_code != "interrupted"]))
+            ended = [record.id for record in records if record.error_code != "interrupted"]
+            _take_back(db, requests.take_interrupted(db, ended), recent)
         fresh = requests.insert(db, records)
-        rollups.add(db, fresh)
+        rollups.add(db, fresh, recent)
         attempt_rollups.add(db, fresh)
-        minute_sums.add(db, fresh)
+        minute_sums.add(db, fresh, recent)
+        model_minutes.add(db, fresh, recent)
         owner_spend.add(db, fresh)
         requests.join_turns(db, fresh)
         first_audio.add(db, fresh)
         db.execute("commit")
     except BaseException:
+        recent.clear()
         if db.in_transaction:
             db.execute("rollback")
         raise
     return len(fresh)
 
 
-def _take_back(db: apsw.Connection, records: Sequence[RequestRecord]) -> None:
+def _take_back(db: apsw.Connection, records: Sequence[RequestRecord], recent: RecentRows) -> None:
     if records:
-        rollups.subtract(db, records)
+        rollups.subtract(db, records, recent)
         attempt_rollups.subtract(db, records)
-        minute_sums.subtract(db, records)
+        minute_sums.subtract(db, records, recent)
+        model_minutes.subtract(db, records, recent)
         owner_spend.add(db, records, sign=-1)
 
 
-def write_possible(db: apsw.Connection, records: Sequence[RequestRecord]) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
+def write_possible(
+    db: apsw.Connection, records: Sequence[RequestRecord], recent: RecentRows | None = None
+) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
     """Insert the records that can be written; return how many were new, and the refused ones with their faults. Blocks."""
-    return in_halves(partial(write_batch, db), records, _RECORD_FAULTS)
+    return in_halves(partial(write_batch, db, recent=recent), records, _RECORD_FAULTS)
 
 
 def in_halves(

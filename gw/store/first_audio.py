@@ -198,18 +198,19 @@ class _Waits:
 
 def by_name(context: QueryContext, window: TimeWindow, by: WaitsBy, project: str | None) -> dict[str, Histogram]:
     """Return the first audio of the turns that began in a window, by project or stack, or together under ""."""
-    chosen = pieces(context, window, in_minutes=by == "none" and project is None)
+    minutes_since = context.minutes_since if by == "none" and project is None else None
+    chosen = pieces(context, window, minutes_since=minutes_since)
     return _added_up((name, waits) for _, name, waits in _counted(context, chosen, by, project))
 
 
 def by_step(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:
     """Return the first audio by steps of `step_s` seconds, counted from 1970."""
+    minutes_since = context.minutes_since if project is None and step_s % MINUTE_S == 0 else None
     if step_s >= HOUR_S:
-        chosen = pieces(context, window, "day" if step_s >= 24 * HOUR_S else "hour", in_minutes=project is None)
+        chosen = pieces(context, window, "day" if step_s >= 24 * HOUR_S else "hour", minutes_since=minutes_since)
     else:
         since, until = window.since or 0.0, inf if window.until is None else window.until
-        in_minutes = project is None and step_s % MINUTE_S == 0
-        chosen = minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+        chosen = minutes_and_records(since, until, minutes_since)
     return _added_up((int(began // step_s), waits) for began, _, waits in _counted(context, chosen, "none", project))
 
 

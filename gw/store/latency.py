@@ -20,8 +20,8 @@ from gw.store.rollups import TABLES, Grain
 from gw.store.sql_connection import SqlConnection
 from gw.telemetry.histogram import Histogram
 
-MINUTES_SINCE = "minute_sums_since"
-"""Name of the meta value with the first minute that has all its requests, where there were records before there were such sums."""
+MINUTES_SINCE, MODEL_MINUTES_SINCE = "minute_sums_since", "model_minutes_since"
+"""Names of the meta values with the first minute that has all its requests, where there were records before there were such sums."""
 CACHED = 400  # merged hours and days in memory, some 10 KB each; the oldest go first
 
 _OF_BUCKETS = {
@@ -171,7 +171,15 @@ class QueryContext:
     @cached_property
     def minutes_since(self) -> int:
         """Return the first UTC minute (since 1970) from which on sums of minutes are complete."""
-        stored = self.db.execute("select value from meta where name = ?", (MINUTES_SINCE,)).get
+        return self._first_minute(MINUTES_SINCE)
+
+    @cached_property
+    def model_minutes_since(self) -> int:
+        """Return the first UTC minute from which on times by minute and model are complete."""
+        return self._first_minute(MODEL_MINUTES_SINCE)
+
+    def _first_minute(self, name: str) -> int:
+        stored = self.db.execute("select value from meta where name = ?", (name,)).get
         return 0 if stored is None else int(stored)
 
 

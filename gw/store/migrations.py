@@ -369,7 +369,7 @@ def _alerts(db: apsw.Connection) -> None:
 MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
     _requests_and_rollups, _managed_and_audit, _attempts_and_log_indexes, _fewer_log_indexes, _heard_speech, _waste,
     _parts_of_vendors, _price_dimensions, _transcripts, _callbacks, _reasoning, _captured, _refused,
-    _first_audio, _first_audio_sums, _owner_spend, _alerts, sum_migrations.attempts_by_day, sum_migrations.minutes, sum_migrations.saved,
+    _first_audio, _first_audio_sums, _owner_spend, _alerts, *sum_migrations.STEPS,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

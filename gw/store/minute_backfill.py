@@ -1,11 +1,11 @@
-"""Makes the sums by minute, and the rows of turns, of the last days of a database that had none: for the schemas of both databases.
+"""Makes the sums and times by minute, and the rows of turns, of the last days of a database that had none, in both databases.
 
 Its SQL is that of the schema's version in which these tables were added.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any, Protocol
@@ -23,6 +23,7 @@ SUM_COLUMNS = (
     *("bucket", "modality", "requests", "errors", "refused", "fallbacks", "cancelled"),
     *("cost_nusd", "unpriced", "wasted_nusd", "ttfb", "latency"),
 )
+MODEL_COLUMNS = ("bucket", "model_id", "provider", "modality", "requests", "ttfb", "latency")
 TURN_COLUMNS = ("began", "project", "stack", "wait_ms")
 _MINUTE = "cast(timestamp as integer) / 60"
 _SUMS = f"""
@@ -34,6 +35,9 @@ from requests where timestamp >= {{since}} group by 1, 2"""
 _TIMES = f"""
 select {_MINUTE}, modality, ttfb_ms, case when status in ('success', 'fallback') then total_latency_ms end
 from requests where timestamp >= {{since}} and attempts not like '%"cache":"hit"%'"""
+_MODEL_TIMES = f"""
+select {_MINUTE}, model_id, provider, modality, ttfb_ms, case when status in ('success', 'fallback') then total_latency_ms end,
+       attempts like '%"cache":"hit"%' from requests where timestamp >= {{since}}"""
 _TURNS = """
 select turn_id, session_id, project, id, timestamp, modality, model_id, ttfb_ms, heard from requests
 where timestamp >= {since} and turn_id is not null order by turn_id, session_id, project, timestamp, seq"""
@@ -65,6 +69,18 @@ class Backfill:
                     values.append(value)
         for row in self._stream(_SUMS.format(since=self.since)):
             yield (*row, *(Histogram(values).encode() for values in times[row[0], row[1]]))
+
+    def model_times(self) -> Iterator[tuple[Any, ...]]:
+        """Yield rows of MODEL_COLUMNS."""
+        counts: Counter[tuple[Any, ...]] = Counter()
+        times: defaultdict[tuple[Any, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+        for *key, ttfb_ms, total_ms, is_cached in self._stream(_MODEL_TIMES.format(since=self.since)):
+            counts[tuple(key)] += 1
+            for values, value in zip(times[tuple(key)], (ttfb_ms, total_ms), strict=True):
+                if value is not None and not is_cached:
+                    values.append(value)
+        for row, requests in counts.items():
+            yield (*row, requests, *(Histogram(values).encode() for values in times[row]))
 
     def turns(self) -> Iterator[first_audio.TurnWait]:
         """Yield the turns that began since then. Of those that may have begun before, their first requests are read, too."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import attrs
 
 from gw.store.latency import LatencyGroup
 from gw.store.requests import Totals, bounded_float, bounded_int
 from gw.store.rollups import Point
+from gw.store.row_times import RecentRows, RowTimes
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
-from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
 MINUTE_S = 60
@@ -56,15 +55,14 @@ class Minutes:
     last: int | None
 
 
-class MinuteSums:
+class MinuteSums(RowTimes):
     """Values that a batch adds to one row."""
 
-    __slots__ = ("latency", "sums", "ttfb")
+    __slots__ = ("sums",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.sums = [0] * len(SUMS)
-        self.ttfb = Histogram()
-        self.latency = Histogram()
 
 
 # ---- writing
@@ -73,13 +71,11 @@ class MinuteSums:
 def by_minute(records: Iterable[RequestRecord]) -> dict[Key, MinuteSums]:
     """Return what records add to each row."""
     minutes: dict[Key, MinuteSums] = {}
-    times: dict[Key, tuple[list[float], list[float]]] = {}
     for record in records:
         key: Key = (int(bounded_float(record.timestamp) // MINUTE_S), record.modality)
         group = minutes.get(key)
         if group is None:
             group = minutes[key] = MinuteSums()
-            times[key] = ([], [])
         cost, wasted, saved = record.cost_nusd, record.wasted_nusd, record.saved_nusd
         is_unpriced = cost is None or "unpriced" in record.pricing_source
         values = (
@@ -88,15 +84,9 @@ def by_minute(records: Iterable[RequestRecord]) -> dict[Key, MinuteSums]:
             bounded_int(saved) if saved else 0,
         )  # fmt: skip
         group.sums = [*map(operator.add, group.sums, values)]
-        if not record.is_cached:
-            ttfbs, latencies = times[key]
-            if record.ttfb_ms is not None:
-                ttfbs.append(record.ttfb_ms)
-            if record.status in ("success", "fallback"):
-                latencies.append(record.total_latency_ms)
-    for key, (ttfbs, latencies) in times.items():
-        minutes[key].ttfb.record_all(ttfbs)
-        minutes[key].latency.record_all(latencies)
+        group.add_times(record)
+    for group in minutes.values():
+        group.fill_histograms()
     return minutes
 
 
@@ -106,28 +96,25 @@ def negated(minutes: Mapping[Key, MinuteSums]) -> Mapping[Key, MinuteSums]:
     return minutes
 
 
-def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
+def add(db: SqlConnection, records: Iterable[RequestRecord], recent: RecentRows) -> None:
     """Add newly inserted records. Within the caller's transaction."""
-    _upsert(db, by_minute(records))
+    _upsert(db, by_minute(records), recent)
 
 
-def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
+def subtract(db: SqlConnection, records: Iterable[RequestRecord], recent: RecentRows) -> None:
     """Take deleted records without times (interrupted ones have none) out of the sums. Within the caller's transaction."""
     minutes = negated(by_minute(records))
-    _upsert(db, minutes)
+    _upsert(db, minutes, recent)
     db.executemany(_DELETE_EMPTY, minutes)
 
 
-def _upsert(db: SqlConnection, minutes: Mapping[Key, MinuteSums]) -> None:
+def _upsert(db: SqlConnection, minutes: Mapping[Key, MinuteSums], recent: RecentRows) -> None:
     for key, group in minutes.items():
-        for ttfb, latency in db.execute(_FIND, key):
-            group.ttfb.merge_encoded([ttfb])
-            group.latency.merge_encoded([latency])
-        db.execute(_ADD, row_of(key, group))
-
-
-def row_of(key: Key, group: MinuteSums) -> tuple[Any, ...]:
-    return (*key, *group.sums, group.ttfb.encode(), group.latency.encode())
+        ends_at = (key[0] + 1) * MINUTE_S
+        blobs = recent.add(TABLE, ends_at, key, group.histograms)
+        if blobs is None:
+            blobs = recent.read(TABLE, ends_at, key, group.histograms, db.execute(_FIND, key))
+        db.execute(_ADD, (*key, *group.sums, *blobs))
 
 
 def prune(db: SqlConnection) -> None:

@@ -20,10 +20,10 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from gw.store.requests import Totals, bounded_float, bounded_int, seconds_and_characters
+from gw.store.row_times import RecentRows, RowTimes
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import utc_hour
-from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.usage import AttemptRecord, RequestRecord
 
@@ -39,6 +39,7 @@ SUMS = (
 KEYS = ("bucket", "project", "provider", "model_id", "modality")
 _ALL = (*KEYS, *SUMS, "ttfb", "latency")
 TABLES: Mapping[Grain, str] = {"hour": "rollup_hour", "day": "rollup_day"}
+SECONDS: Mapping[Grain, int] = {"hour": 3_600, "day": 86_400}
 
 
 _Values = tuple[float, ...]
@@ -233,56 +234,39 @@ _DAYS = "select min(bucket), max(bucket) from rollup_day where modality = ? and 
 # ---- writing
 
 
-class BucketSums:
+class BucketSums(RowTimes):
     """Values that a batch adds to one rollup row."""
 
-    __slots__ = ("_latencies", "_ttfbs", "latency", "sums", "ttfb")
+    __slots__ = ("sums",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.sums: list[float] = [0] * len(SUMS)
-        self.ttfb = Histogram()
-        self.latency = Histogram()
-        self._ttfbs: list[float] = []
-        self._latencies: list[float] = []
 
     def add(self, values: _Values) -> None:
         self.sums = list(map(operator.add, self.sums, values))
 
-    def add_times(self, record: RequestRecord) -> None:
-        if record.is_cached:
-            return
-        if record.ttfb_ms is not None:
-            self._ttfbs.append(record.ttfb_ms)
-        if record.status in ("success", "fallback"):
-            self._latencies.append(record.total_latency_ms)
-
-    def fill_histograms(self) -> None:
-        """Put the latencies into their histograms, all at once, after the last `add`."""
-        self.ttfb.record_all(self._ttfbs)
-        self.latency.record_all(self._latencies)
-
     def merge(self, other: BucketSums) -> None:
         self.sums = list(map(operator.add, self.sums, other.sums))
-        self.ttfb.merge(other.ttfb)
-        self.latency.merge(other.latency)
+        self.merge_times(other)
 
 
-def add(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
+def add(db: SqlConnection, records: Iterable[RequestRecord], recent: RecentRows) -> None:
     """Add newly inserted records to the rollups of their hour and day. Within the caller's transaction."""
     hours = by_hour(records)
     days = by_day(hours)  # before `_upsert` adds what is stored already
-    _upsert(db, "hour", hours)
-    _upsert(db, "day", days)
+    _upsert(db, "hour", hours, recent)
+    _upsert(db, "day", days, recent)
 
 
-def subtract(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
+def subtract(db: SqlConnection, records: Iterable[RequestRecord], recent: RecentRows) -> None:
     """Take deleted records without times (interrupted ones have none) out of the rollups. Within the caller's transaction."""
     hours = by_hour(records)
     grains: tuple[tuple[Grain, dict[_Key, BucketSums]], ...] = (("hour", hours), ("day", by_day(hours)))
     for grain, groups in grains:
         for group in groups.values():
             group.sums = [-value for value in group.sums]
-        _upsert(db, grain, groups)
+        _upsert(db, grain, groups, recent)
         db.executemany(_DELETE_EMPTY[grain], groups)
 
 
@@ -313,13 +297,14 @@ def by_day(hours: Mapping[_Key, BucketSums]) -> dict[_Key, BucketSums]:
     return days
 
 
-def _upsert(db: SqlConnection, grain: Grain, groups: Mapping[_Key, BucketSums]) -> None:
+def _upsert(db: SqlConnection, grain: Grain, groups: Mapping[_Key, BucketSums], recent: RecentRows) -> None:
     table = TABLES[grain]
     for key, group in groups.items():
-        for ttfb, latency in db.execute(_FIND[table], key):
-            group.ttfb.merge_encoded([ttfb])
-            group.latency.merge_encoded([latency])
-        db.execute(_ADD[table], (*key, *group.sums, group.ttfb.encode(), group.latency.encode()))
+        ends_at = (key[0] + 1) * SECONDS[grain]
+        blobs = recent.add(table, ends_at, key, group.histograms)
+        if blobs is None:
+            blobs = recent.read(table, ends_at, key, group.histograms, db.execute(_FIND[table], key))
+        db.execute(_ADD[table], (*key, *group.sums, *blobs))
 
 
 # ---- reading

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import apsw
 
-from gw.store import entity_rows, first_audio, minute_sums, requests
+from gw.store import entity_rows, first_audio, minute_sums, model_minutes, requests
 from gw.store.batches import write_batch, write_possible
 from gw.store.record_database import RecordDatabase, Refused
+from gw.store.row_times import RecentRows
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import TRANSIENT, DatabaseGone, OpenedFile, describe, open_again, translated
 from gw.types.usage import RequestRecord
@@ -53,20 +54,21 @@ class SqliteRecords(SqliteTarget):
         self.path, self.file = target.path, target.file
         self._db = db
         self._wal_pages = 0
+        self._recent = RecentRows()
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
 
     def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
         """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
         self.file.check()
-        written = write_possible(self._db, records)
+        written = write_possible(self._db, records, self._recent)
         self.file.check()  # deleted meanwhile: writing them again changes nothing
         return written
 
     def load(self, records: Sequence[RequestRecord]) -> int:
         with translated(self.path):
             self.file.check()
-            return write_batch(self._db, records, ends_interrupted=True)
+            return write_batch(self._db, records, ends_interrupted=True, recent=self._recent)
 
     def change(self, change: entity_rows.Change) -> None:
         with translated(self.path):
@@ -80,6 +82,7 @@ class SqliteRecords(SqliteTarget):
         deleted = requests.prune(self._db, before=before, limit=limit)
         if deleted:
             minute_sums.prune(self._db)
+            model_minutes.prune(self._db)
             first_audio.prune(self._db)
         return deleted
 

@@ -82,7 +82,35 @@ def minutes(db: apsw.Connection) -> None:
     db.executemany("insert into first_audio_minute values (?, '', '', ?)", minute_backfill.minutes_of(stored))
 
 
+_MODEL_MINUTES = """
+create table model_minute (
+    bucket integer not null,
+    model_id text not null,
+    provider text not null,
+    modality text not null,
+    requests integer not null,
+    ttfb blob not null,
+    latency blob not null,
+    primary key (bucket, model_id, provider, modality)
+) strict, without rowid"""
+
+
+def model_minutes(db: apsw.Connection) -> None:
+    """Add times by minute and model; those of the last days are made of their records."""
+    from gw.store import minute_backfill
+
+    db.execute(_MODEL_MINUTES)
+    past = minute_backfill.backfill(db, db.execute)
+    if past is not None:
+        db.execute("insert into meta (name, value) values ('model_minutes_since', ?)", (str(past.minute),))
+        db.executemany(f"insert into model_minute values ({', '.join('?' * len(minute_backfill.MODEL_COLUMNS))})", past.model_times())
+
+
 def saved(db: apsw.Connection) -> None:
     """Add what the phrase cache has saved, in nano-USD."""
     for table in ("requests", "rollup_hour", "rollup_day", "sums_minute"):
         db.execute(f"alter table {table} add column saved_nusd integer not null default 0")
+
+
+STEPS = (attempts_by_day, minutes, saved, model_minutes)
+"""The last steps of the schema, in their order."""

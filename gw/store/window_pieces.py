@@ -1,6 +1,6 @@
 """The pieces of a stretch of time: complete hours and days from the rollups, minutes from their sums, the rest from records.
 
-Minutes are of all projects together, so they stand in for records where nothing else is asked for (`in_minutes`).
+Minutes are of all projects together, so they stand in for records of all projects only (`minutes_since`).
 """
 
 from __future__ import annotations
@@ -47,17 +47,20 @@ class Rows:
 Piece = Buckets | Minutes | Rows
 
 
-def pieces(context: QueryContext, window: TimeWindow, coarsest: Grain = "day", *, in_minutes: bool = False) -> list[Piece]:
-    """Divide a window into rollups and records, in no particular order."""
+def pieces(context: QueryContext, window: TimeWindow, coarsest: Grain = "day", *, minutes_since: int | None = None) -> list[Piece]:
+    """Divide a window into rollups and records, in no particular order.
+
+    `minutes_since`: first UTC minute (since 1970) whose sums stand in for records; None = none do.
+    """
     since, until = -inf if window.since is None else window.since, inf if window.until is None else window.until
     first_hour, end_hour = _ceil(since / HOUR_S), _floor(until / HOUR_S)
     result: list[Piece] = []
     if first_hour > end_hour:  # within one hour
-        return _records(context, since, until, in_minutes=in_minutes) if since < until else []
+        return _records(context, since, until, minutes_since) if since < until else []
     if since < first_hour * HOUR_S:
-        result += _records(context, since, first_hour * HOUR_S, in_minutes=in_minutes)
+        result += _records(context, since, first_hour * HOUR_S, minutes_since)
     if end_hour * HOUR_S < until:
-        result += _records(context, end_hour * HOUR_S, until, in_minutes=in_minutes)
+        result += _records(context, end_hour * HOUR_S, until, minutes_since)
     if coarsest == "hour":
         return [*result, *_buckets("hour", first_hour, end_hour)]
     first_day, end_day = _ceil(first_hour / 24), _floor(end_hour / 24)
@@ -81,17 +84,17 @@ def _buckets(grain: Grain, first: float, end: float) -> Iterable[Buckets]:
         yield Buckets(grain, None if first == -inf else int(first), None if end == inf else int(end) - 1)
 
 
-def _records(context: QueryContext, since: float, until: float, *, in_minutes: bool) -> list[Piece]:
+def _records(context: QueryContext, since: float, until: float, minutes_since: int | None) -> list[Piece]:
     """Return the records, or all of their hour if some of them may have been deleted. Within one hour."""
     if context.oldest is None or since < context.oldest:
         hour = int(since // HOUR_S)
         return [Buckets("hour", hour, hour)]
-    return minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+    return minutes_and_records(since, until, minutes_since)
 
 
-def minutes_and_records(context: QueryContext, since: float, until: float) -> list[Piece]:
+def minutes_and_records(since: float, until: float, minutes_since: int | None) -> list[Piece]:
     """Divide a stretch, whose records are all there, into minutes and records."""
-    first, end = max(_ceil(since / MINUTE_S), context.minutes_since), _floor(until / MINUTE_S)
+    first, end = max(_ceil(since / MINUTE_S), inf if minutes_since is None else minutes_since), _floor(until / MINUTE_S)
     if first >= end:
         return [Rows(since, until)]
     result: list[Piece] = [Minutes(int(first), None if end == inf else int(end) - 1)]
@@ -102,19 +105,22 @@ def minutes_and_records(context: QueryContext, since: float, until: float) -> li
     return result
 
 
-def pieces_by_step(context: QueryContext, window: TimeWindow, step_s: int, *, in_minutes: bool = False) -> Iterable[Piece]:
+def pieces_by_step(
+    context: QueryContext, window: TimeWindow, step_s: int, *, minutes_since: int | None = None
+) -> Iterable[Piece]:
     """Divide a window so that no piece of a rollup spans several steps."""
     if step_s >= HOUR_S:
-        return pieces(context, window, "day" if step_s >= DAY_S else "hour", in_minutes=in_minutes)
-    in_minutes = in_minutes and step_s % MINUTE_S == 0
+        return pieces(context, window, "day" if step_s >= DAY_S else "hour", minutes_since=minutes_since)
+    if step_s % MINUTE_S:
+        minutes_since = None
     oldest = context.oldest
     since, until = window.since or 0.0, inf if window.until is None else window.until
     if oldest is None or since >= oldest:
-        return minutes_and_records(context, since, until) if in_minutes else [Rows(since, until)]
+        return minutes_and_records(since, until, minutes_since)
     border = max(since, _first_complete_hour(context.db, oldest) * HOUR_S)
     if border >= until:
         return [Buckets("hour", int(since // HOUR_S), ceil(until / HOUR_S) - 1)]
-    rows = minutes_and_records(context, border, until) if in_minutes else [Rows(border, until)]
+    rows = minutes_and_records(border, until, minutes_since)
     return [*_buckets("hour", since // HOUR_S, border // HOUR_S), *rows]
 
 

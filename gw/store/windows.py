@@ -2,7 +2,8 @@
 
 So the figures are exact to the second, and the work does not grow with the length of the stretch. Points closer together
 than an hour are made of records, which are read by their time. Where nothing is asked for but the modality, sums of minutes
-stand in for records. Where the records of an incomplete hour have been deleted (`retention_days`), all of that hour counts.
+stand in for records, and for times those by minute and model do so, too. Where the records of an incomplete hour have been deleted
+(`retention_days`), all of that hour counts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal, get_args
 import attrs
 import msgspec
 
-from gw.store import minute_sums, requests, rollups
+from gw.store import minute_sums, model_minutes, requests, rollups
 from gw.store.latency import LatencyRow, QueryContext, bucket_groups, group_name
 from gw.store.minute_sums import MINUTE_S, Minutes
 from gw.store.requests import Totals
@@ -66,7 +67,7 @@ def _from_records(piece: Rows, project: str | None, model_id: str | None = None)
 def totals(context: QueryContext, window: TimeWindow, project: str | None) -> Totals:
     """Return the sums of a window."""
     together = Totals(requests=0, errors=0, refused=0, fallbacks=0, cancelled=0, cost_nusd=0, unpriced=0, wasted_nusd=0, saved_nusd=0)
-    for piece in pieces(context, window, in_minutes=project is None):
+    for piece in pieces(context, window, minutes_since=context.minutes_since if project is None else None):
         if isinstance(piece, Rows):
             together += requests.between(context.db, piece.since, piece.until, project)[0]
         elif isinstance(piece, Minutes):
@@ -115,7 +116,8 @@ def points(
 ) -> list[WindowPoint]:  # fmt: skip
     """Return a metric by step and name. `step_s` divides an hour or is one, or is a day."""
     sums: defaultdict[tuple[int, str], int] = defaultdict(int)
-    for piece in pieces_by_step(context, window, step_s, in_minutes=_in_minutes(by, project, model_id)):
+    minutes_since = context.minutes_since if _in_sums(by, project, model_id) else None
+    for piece in pieces_by_step(context, window, step_s, minutes_since=minutes_since):
         if isinstance(piece, Rows):
             values = _counted(context.db, piece, step_s, metric, by, project, model_id)
         else:
@@ -133,9 +135,16 @@ def _rolled_up(
         yield (point.bucket * _seconds(piece) // step_s, point.name), getattr(point, field)
 
 
-def _in_minutes(by: str, project: str | None, model_id: str | None) -> bool:
+def _in_sums(by: str, project: str | None, model_id: str | None) -> bool:
     """Return whether sums of minutes know enough."""
     return by in ("none", "modality") and project is None and model_id is None
+
+
+def _timed_since(context: QueryContext, by: str, project: str | None, model_id: str | None) -> int | None:
+    """Return the first minute whose times by modality, or by model, know enough; None if they never do."""
+    if _in_sums(by, project, model_id):
+        return context.minutes_since
+    return context.model_minutes_since if project is None and by != "project" else None
 
 
 def _seconds(piece: Buckets | Minutes) -> int:
@@ -211,7 +220,7 @@ def trend(context: QueryContext, window: TimeWindow, step_s: int, project: str |
 def _counts(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> Mapping[Metric, Mapping[int, int]]:
     """Return all metrics by step, reading once what `points` would read for each."""
     sums: dict[Metric, defaultdict[int, int]] = {metric: defaultdict(int) for metric in _METRICS}
-    for piece in pieces_by_step(context, window, step_s, in_minutes=project is None):
+    for piece in pieces_by_step(context, window, step_s, minutes_since=context.minutes_since if project is None else None):
         if isinstance(piece, Rows):
             rows = _counted_by_step(context.db, piece, step_s, project)
         else:
@@ -237,11 +246,7 @@ def _counted_by_step(db: SqlConnection, piece: Rows, step_s: int, project: str |
 
 def latencies(context: QueryContext, window: TimeWindow, project: str | None) -> dict[str, LatencyRow]:
     """Return latency by model id."""
-    named = _timed(context, pieces(context, window), DAY_S, "model", project, None)
-    rows: defaultdict[str, LatencyRow] = defaultdict(LatencyRow)
-    for _, name, row in named:
-        rows[name].merge(row)
-    return dict(rows)
+    return latency_by(context, window, "model", project)
 
 
 def latencies_apart(context: QueryContext, window: TimeWindow, project: str | None) -> dict[str, LatencyRow]:
@@ -261,7 +266,7 @@ def latency_points(
 ) -> Mapping[tuple[int, str], LatencyRow]:
     """Return latency by step and name; for `step_s` and `by` see `points`."""
     rows: defaultdict[tuple[int, str], LatencyRow] = defaultdict(LatencyRow)
-    chosen = pieces_by_step(context, window, step_s, in_minutes=_in_minutes(by, project, model_id))
+    chosen = pieces_by_step(context, window, step_s, minutes_since=_timed_since(context, by, project, model_id))
     for bucket, name, row in _timed(context, chosen, step_s, by, project, model_id):
         rows[bucket, name].merge(row)
     return dict(rows)
@@ -270,7 +275,7 @@ def latency_points(
 def latency_by(context: QueryContext, window: TimeWindow, by: str, project: str | None) -> dict[str, LatencyRow]:
     """Return latency of a window by name."""
     rows: defaultdict[str, LatencyRow] = defaultdict(LatencyRow)
-    chosen = pieces(context, window, in_minutes=_in_minutes(by, project, None))
+    chosen = pieces(context, window, minutes_since=_timed_since(context, by, project, None))
     for _, name, row in _timed(context, chosen, DAY_S, by, project, None):
         rows[name].merge(row)
     return dict(rows)
@@ -285,7 +290,8 @@ def _timed(
             yield from _timed_rows(context.db, piece, step_s, by, project, model_id)
             continue
         if isinstance(piece, Minutes):
-            groups = minute_sums.groups(context.db, piece)
+            in_sums = _in_sums(by, project, model_id)
+            groups = minute_sums.groups(context.db, piece) if in_sums else model_minutes.groups(context.db, piece, model_id)
         else:
             groups = bucket_groups(context, piece.grain, piece.first, piece.last, by, project)
         for group in groups:

@@ -177,5 +177,43 @@ class Histogram:
         return f"Histogram(count={self.count}, p50={self.quantile(0.5)}, p99={self.quantile(0.99)})"
 
 
+class EncodedHistogram:
+    """A histogram in its stored form, for one to which a few values at a time are added: that costs a tenth of `encode`."""
+
+    __slots__ = ("_data", "_histogram")
+
+    def __init__(self, histogram: Histogram) -> None:
+        """Take over the histogram."""
+        self._histogram = histogram
+        self._data = bytearray(histogram.encode())
+
+    @property
+    def data(self) -> bytes:
+        """Return what `Histogram.encode` returns for the sum of all that was added."""
+        return bytes(self._data)
+
+    def add(self, other: Histogram) -> None:
+        """Add the other's counts."""
+        self._histogram.merge(other)
+        if not self._changed_in_place(other._counts):
+            self._data = bytearray(self._histogram.encode())
+
+    def _changed_in_place(self, indexes: Iterable[int]) -> bool:
+        """Write the counts of these buckets into a dense form that has room for them; return False if it has none."""
+        data, counts = self._data, self._histogram._counts
+        if not data or not data[0] & _DENSE:
+            return False
+        width, first = data[0] ^ _DENSE, data[9] | data[10] << 8
+        span, limit = (len(data) - _DENSE_HEAD.size) // width, 1 << 8 * width
+        for index in indexes:
+            count = counts[index]
+            if not first <= index < first + span or count >= limit:
+                return False
+            at = _DENSE_HEAD.size + width * (index - first)
+            data[at : at + width] = count.to_bytes(width, "little")
+        _DENSE_HEAD.pack_into(data, 0, data[0], self._histogram.sum_ms, first)
+        return True
+
+
 def _representative(index: int) -> float:
     return FLOOR_MS * _GROWTH**index * _MIDDLE if index else FLOOR_MS / 2

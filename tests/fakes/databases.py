@@ -23,7 +23,7 @@ from tests.fakes.postgres_server import PostgresServer, programs
 POSTGRES = ["postgres"] if programs() is not None else []
 """Parameters of tests that need PostgreSQL: none where it is not installed, which the session `tests` says."""
 KINDS = ["sqlite", *POSTGRES]
-LATER_TABLES = ("rollup_attempt_day", "sums_minute", "first_audio_minute", "turn_waits")
+LATER_TABLES = ("rollup_attempt_day", "sums_minute", "first_audio_minute", "turn_waits", "model_minute")
 """Tables of the last steps of both schemas."""
 WITH_LATER_COLUMN = ("requests", "rollup_hour", "rollup_day")
 _TABLES = """

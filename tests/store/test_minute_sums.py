@@ -81,13 +81,13 @@ def test_a_day_in_minutes_reads_no_records(db, by):
 def test_the_seconds_at_the_ends_are_read_from_records(db):
     write(db, [record("old", timestamp=0.0)])
     minute = int(NOON // MINUTE_S)
-    assert set(pieces(context(db), TimeWindow(NOON - 90, NOON + 130), in_minutes=True)) == {
+    assert set(pieces(context(db), TimeWindow(NOON - 90, NOON + 130), minutes_since=0)) == {
         Rows(NOON - 90, NOON - 60), Minutes(minute - 1, minute - 1), Minutes(minute, minute + 1), Rows(NOON + 120, NOON + 130),
     }  # fmt: skip
-    assert list(pieces_by_step(context(db), TimeWindow(NOON, None), 60, in_minutes=True)) == [Minutes(minute, None)]
+    assert list(pieces_by_step(context(db), TimeWindow(NOON, None), 60, minutes_since=0)) == [Minutes(minute, None)]
     for step_s in (10, 60):
         assert list(pieces_by_step(context(db), TimeWindow(NOON, None), step_s)) == [Rows(NOON, float("inf"))]
-    assert list(pieces_by_step(context(db), TimeWindow(NOON, None), 10, in_minutes=True)) == [Rows(NOON, float("inf"))]
+    assert list(pieces_by_step(context(db), TimeWindow(NOON, None), 10, minutes_since=0)) == [Rows(NOON, float("inf"))]
 
 
 def test_records_from_before_there_were_minutes_are_read(db):
@@ -131,6 +131,7 @@ def drop_later(db):
     db.execute("drop table sums_minute")
     db.execute("drop table first_audio_minute")
     db.execute("drop table turn_waits")
+    db.execute("drop table model_minute")
     for table in WITH_LATER_COLUMN:
         db.execute(f"alter table {table} drop column saved_nusd")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from gw.store import rollups, windows
@@ -102,6 +103,19 @@ def _check(asked, window, project, chosen):
         assert [point.bucket for point in points for _ in range(point.value)] == steps
         timed = windows.latency_points(asked, window, step, by="none", **split)
         assert sum(row.ttfb.count for row in timed.values()) == sum(r.ttfb_ms is not None for r in chosen)
+        _check_models(asked, window, step, project, chosen)
+
+
+def _check_models(asked, window, step, project, chosen):
+    expected = Counter((int(r.timestamp // step), r.model_id, r.modality) for r in chosen)
+    timed = windows.latency_points(asked, window, step, by="model and modality", project=project, model_id=None)
+    assert {key: row.requests for key, row in timed.items()} == {(at, f"{model} ({of})"): n for (at, model, of), n in expected.items()}
+    one = windows.latency_points(asked, window, step, by="none", project=project, model_id="a/x")
+    times = Counter(int(r.timestamp // step) for r in chosen if r.model_id == "a/x" and r.ttfb_ms is not None)
+    assert {at: row.ttfb.count for (at, _), row in one.items() if row.ttfb.count} == dict(times)
+    by_provider = windows.latency_by(asked, window, "provider", project)
+    answered = Counter(r.provider for r in chosen if r.status in ("success", "fallback"))
+    assert {name: row.total.count for name, row in by_provider.items() if row.total.count} == dict(answered)
 
 
 def test_a_window_is_divided_into_days_hours_and_records(db):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.telemetry.histogram import FLOOR_MS, RELATIVE_ERROR, Histogram
+from gw.telemetry.histogram import FLOOR_MS, RELATIVE_ERROR, EncodedHistogram, Histogram
 
 latencies = st.floats(FLOOR_MS, 1e9)
 samples = st.lists(st.floats(0, 1e7), max_size=50)
@@ -107,3 +107,24 @@ def test_other_bytes_are_refused_or_read(data):
 
 def test_its_repr_is_short():
     assert repr(Histogram([100.0])).startswith("Histogram(count=1, p50=")
+
+
+@given(st.lists(st.lists(st.floats(0.05, 5_000), max_size=6), max_size=40))
+def test_a_stored_form_that_grows_is_that_of_the_sum(batches):
+    together = Histogram()
+    stored = EncodedHistogram(Histogram(batches[0] if batches else ()))
+    for number, values in enumerate(batches):
+        together.record_all(values)
+        if number:
+            stored.add(Histogram(values))
+        assert Histogram.decode(stored.data)._counts == together._counts
+    assert stored.data[:1] == together.encode()[:1]
+    assert stored.data[9:] == together.encode()[9:], "all but the sum, whose fractions are added up in another order"
+
+
+def test_a_count_that_outgrows_its_width_is_stored_wider():
+    stored, together = EncodedHistogram(Histogram([100.0] * 255)), Histogram([100.0] * 255)
+    for _ in range(3):
+        stored.add(Histogram([100.0]))
+        together.record(100.0)
+        assert stored.data == together.encode()

@@ -18,7 +18,7 @@ import apsw
 import msgspec
 
 from gw.errors import DatabaseUnusable
-from gw.store import attempt_rollups, entity_rows, first_audio, minute_sums, rollups
+from gw.store import attempt_rollups, entity_rows, first_audio, minute_sums, model_minutes, rollups
 from gw.store.postgres import partitions, pg_records, pg_schema
 from gw.store.postgres.pg_connection import PgConnection, connect, copy_rows, named, translated
 from gw.store.postgres.slot_rollups import MERGED
@@ -39,6 +39,7 @@ _TABLES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(attempt_rollups.TABLES.values(), _ATTEMPT_COLUMNS),
     **dict.fromkeys(first_audio.TABLES.values(), _AUDIO_COLUMNS),
     minute_sums.TABLE: (*minute_sums.KEYS, *minute_sums.SUMS, *minute_sums.BLOBS),
+    model_minutes.TABLE: (*model_minutes.KEYS, *model_minutes.SUMS, *model_minutes.BLOBS),
     "turn_waits": ("began", "project", "stack", "wait_ms"),
     "owner_spend": ("owner", "id", "day", "nusd"),
     "managed": ("kind", "id", "body"),
@@ -51,7 +52,10 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "meta": ("name", "value"),
 }
 """Table → columns that are copied."""
-_WITH_SLOT = {*rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE, "owner_spend"}
+_WITH_SLOT = {
+    *rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE, model_minutes.TABLE,
+    "owner_spend",
+}  # fmt: skip
 _NUMBER_AUDIT = "select setval(pg_get_serial_sequence('audit', 'seq'), (select coalesce(max(seq), 0) + 1 from audit), false)"
 
 Progress = Callable[[int, int], None]

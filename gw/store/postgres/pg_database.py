@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from gw.errors import DatabaseUnusable, StoreUnavailable
-from gw.store import entity_rows, first_audio, minute_sums
+from gw.store import entity_rows, first_audio, minute_sums, model_minutes
 from gw.store.batches import in_halves
 from gw.store.entity_rows import Change
 from gw.store.postgres import partitions, pg_records, pg_schema, slot_rollups
@@ -98,6 +98,7 @@ class PostgresRecords(PostgresTarget):
         with self._connected() as (db, writer):
             if dropped := partitions.drop(db, before=before):
                 minute_sums.prune(db)
+                model_minutes.prune(db)
                 first_audio.prune(db)
             writer.forget_days()
             if (hour := slot_rollups.newest_hour(db)) is not None:

@@ -20,6 +20,7 @@ from gw.store.postgres import partitions, slot_rollups
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_TURN, LOCKS
 from gw.store.requests import COLUMNS, bounded_float
+from gw.store.row_times import RecentRows
 from gw.telemetry.clock import DAY_S
 from gw.types.usage import RequestRecord
 
@@ -53,9 +54,10 @@ def prepare(db: PgConnection) -> None:
 class BatchWriter:
     """Writes batches on one connection, for one slot. Knows which days exist."""
 
-    def __init__(self, db: PgConnection, slot: int) -> None:
+    def __init__(self, db: PgConnection, slot: int, recent: RecentRows | None = None) -> None:
         self._db = db
         self.slot = slot
+        self._recent = RecentRows() if recent is None else recent
         self._days = partitions.present(db)
 
     def write(self, records: Sequence[RequestRecord], *, from_elsewhere: bool = False) -> int:
@@ -70,9 +72,13 @@ class BatchWriter:
                 self.ensure_days(partitions.day_of(bounded_float(record.timestamp)) for record in records)
                 return self._write(records, from_elsewhere=from_elsewhere)
             except errors.CheckViolation:  # a day was dropped meanwhile
+                self._recent.clear()
                 if is_last:
                     raise
                 self._days = partitions.present(self._db)
+            except BaseException:
+                self._recent.clear()
+                raise
         raise AssertionError
 
     def ensure_days(self, days: Iterable[int]) -> None:
@@ -89,11 +95,11 @@ class BatchWriter:
         with db.raw.transaction():
             if from_elsewhere:
                 ends = [record.id for record in records if record.error_code != _INTERRUPTED]
-                slot_rollups.subtract(db, self.slot, _take_interrupted(db, ends))
+                slot_rollups.subtract(db, self.slot, _take_interrupted(db, ends), self._recent)
             looked_up = [record.id for record in records if from_elsewhere or record.error_code == _INTERRUPTED]
             known = _known(db, looked_up)
             fresh = _insert(db, [record for record in records if record.id not in known])
-            slot_rollups.add(db, self.slot, fresh)
+            slot_rollups.add(db, self.slot, fresh, self._recent)
             _join_turns(db, fresh)
             _count_first_audio(db, self.slot, first_audio.with_sound(fresh))
         return len(fresh)

@@ -236,8 +236,28 @@ def _saved(db: PgConnection) -> None:
     _run(db, ";".join(f"alter table {table} add column saved_nusd bigint not null default 0" for table in _WITH_SAVED))
 
 
+_MODEL_MINUTES = f"""
+create table model_minute (
+    bucket bigint not null, model_id {_TEXT} not null, provider {_TEXT} not null, modality {_TEXT} not null, slot integer not null,
+    requests bigint not null, ttfb bytea not null, latency bytea not null,
+    primary key (bucket, model_id, provider, modality, slot)
+) with (fillfactor = 70);
+create index model_minute_open on model_minute (bucket) where slot <> 0"""
+
+
+def _model_minutes(db: PgConnection) -> None:
+    """Add times by minute and model; those of the last days are made of their records."""
+    _run(db, _MODEL_MINUTES)
+    past = minute_backfill.backfill(db, partial(streamed, db))
+    if past is None:
+        return
+    db.execute("insert into meta (name, value) values ('model_minutes_since', ?)", (str(past.minute),))
+    rows = [(*row, 0) for row in past.model_times()]  # all of it before the connection takes rows
+    copy_rows(db, "model_minute", (*minute_backfill.MODEL_COLUMNS, "slot"), rows)
+
+
 MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (
-    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved,
+    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved, _model_minutes,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

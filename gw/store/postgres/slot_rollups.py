@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
-from gw.store import attempt_rollups, first_audio, minute_sums, owner_spend, rollups
+from gw.store import attempt_rollups, first_audio, minute_sums, model_minutes, owner_spend, rollups
+from gw.store.minute_sums import MINUTE_S, MinuteSums
+from gw.store.model_minutes import ModelMinute
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
-from gw.store.rollups import KEYS, SUMS, TABLES, BucketSums, Grain, Spend
+from gw.store.rollups import KEYS, SECONDS, SUMS, TABLES, BucketSums, Grain, Spend
+from gw.store.row_times import RecentRows
 from gw.store.sql_connection import SqlConnection
 from gw.store.window_pieces import HOUR_S
 from gw.telemetry.clock import DAY_S
@@ -34,6 +37,7 @@ _OF_INSTANCE = """ and slot in (
     union all select slot from owner_spend where slot not in (select slot from slots)
         and :instance = (select instance from slots order by slot limit 1))"""
 _ATTEMPT_KEYS = ("bucket", "provider", "model_id", "next_model_id", "outcome")
+_TimedSums: TypeAlias = BucketSums | MinuteSums | ModelMinute
 _AUDIO_KEYS = ("bucket", "project", "stack")
 
 
@@ -58,19 +62,21 @@ insert into {table} as r ({", ".join(columns)}) values ({", ".join(["%s"] * len(
 on conflict ({", ".join(keys)}, slot) do update set {", ".join(changes)}"""
 
 
-_FIND = {table: _stored(table, KEYS, "ttfb, latency") for table in TABLES.values()}
+_MINUTES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    minute_sums.TABLE: (minute_sums.KEYS, minute_sums.SUMS), model_minutes.TABLE: (model_minutes.KEYS, model_minutes.SUMS),
+}  # fmt: skip
+_TIMED = {**dict.fromkeys(TABLES.values(), (KEYS, SUMS)), **_MINUTES}
+"""Table with histograms of times → its keys and sums."""
+_FIND = {table: _stored(table, keys, "ttfb, latency") for table, (keys, _) in _TIMED.items()}
 _ADD = {
-    table: _upsert(table, KEYS, SUMS, {"ttfb": "excluded.ttfb", "latency": "excluded.latency"}) for table in TABLES.values()
+    table: _upsert(table, keys, sums, {"ttfb": "excluded.ttfb", "latency": "excluded.latency"})
+    for table, (keys, sums) in _TIMED.items()
 }
 _DELETE_EMPTY = {
     table: f"delete from {table} where {' and '.join(f'{name} = %s' for name in (*KEYS, 'slot'))} and "
     + " and ".join(f"{name} = 0" for name in SUMS)
     for table in TABLES.values()
 }
-_FIND_MINUTES = _stored(minute_sums.TABLE, minute_sums.KEYS, "ttfb, latency")
-_ADD_MINUTES = _upsert(
-    minute_sums.TABLE, minute_sums.KEYS, minute_sums.SUMS, {"ttfb": "excluded.ttfb", "latency": "excluded.latency"}
-)
 _ADD_SPEND = _upsert("owner_spend", ("owner", "id", "day"), ("nusd",), {})
 _FIND_AUDIO = {table: _stored(table, _AUDIO_KEYS, "waits") for table in first_audio.TABLES.values()}
 _ADD_AUDIO = {table: _upsert(table, _AUDIO_KEYS, (), {"waits": "excluded.waits"}) for table in first_audio.TABLES.values()}
@@ -123,40 +129,56 @@ def _write(db: PgConnection, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         db.raw.cursor().executemany(sql.encode(), rows)
 
 
-def add(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
-    """Add newly inserted records. Within the caller's transaction."""
+def add(db: PgConnection, slot: int, records: Sequence[RequestRecord], recent: RecentRows) -> None:
+    """Add newly inserted records. Within the caller's transaction. `recent`: of this connection."""
     hours = rollups.by_hour(records)
     days = rollups.by_day(hours)  # before the stored histograms are added
-    _add_sums(db, slot, "hour", hours)
-    _add_sums(db, slot, "day", days)
-    _add_minutes(db, slot, minute_sums.by_minute(records))
+    _add_timed(db, TABLES["hour"], slot, hours, SECONDS["hour"], recent)
+    _add_timed(db, TABLES["day"], slot, days, SECONDS["day"], recent)
+    _add_timed(db, minute_sums.TABLE, slot, minute_sums.by_minute(records), MINUTE_S, recent)
+    _add_timed(db, model_minutes.TABLE, slot, model_minutes.by_minute(records), MINUTE_S, recent)
     _add_attempts(db, slot, records, 1)
     _add_spend(db, slot, records, 1)
 
 
-def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord]) -> None:
+def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord], recent: RecentRows) -> None:
     """Take deleted records without times out of the sums. Within the caller's transaction."""
     hours = rollups.by_hour(records)
     grains: tuple[tuple[Grain, dict[Any, BucketSums]], ...] = (("hour", hours), ("day", rollups.by_day(hours)))
     for grain, groups in grains:
         for group in groups.values():
             group.sums = [-value for value in group.sums]
-        _add_sums(db, slot, grain, groups)
+        _add_timed(db, TABLES[grain], slot, groups, SECONDS[grain], recent)
         _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
-    _add_minutes(db, slot, minute_sums.negated(minute_sums.by_minute(records)))
-    db.raw.execute(f"delete from {minute_sums.TABLE} where slot = %s and requests = 0".encode(), (slot,))
+    _add_timed(db, minute_sums.TABLE, slot, minute_sums.negated(minute_sums.by_minute(records)), MINUTE_S, recent)
+    _add_timed(db, model_minutes.TABLE, slot, model_minutes.negated(model_minutes.by_minute(records)), MINUTE_S, recent)
+    for table in _MINUTES:
+        db.raw.execute(f"delete from {table} where slot = %s and requests = 0".encode(), (slot,))
     _add_attempts(db, slot, records, -1)
     _add_spend(db, slot, records, -1)
     for table in attempt_rollups.TABLES.values():
         db.raw.execute(f"delete from {table} where slot = %s and attempts = 0".encode(), (slot,))
 
 
-def _add_minutes(db: PgConnection, slot: int, minutes: Mapping[minute_sums.Key, minute_sums.MinuteSums]) -> None:
-    for minute, modality, ttfb, latency in _rows(db, _FIND_MINUTES, minutes.keys(), slot):
-        minutes[minute, modality].ttfb.merge_encoded([ttfb])
-        minutes[minute, modality].latency.merge_encoded([latency])
-    rows = ((*key, slot, *group.sums, group.ttfb.encode(), group.latency.encode()) for key, group in minutes.items())
-    _write(db, _ADD_MINUTES, rows)
+def _add_timed(
+    db: PgConnection, table: str, slot: int, groups: Mapping[Any, _TimedSums], seconds: int, recent: RecentRows
+) -> None:
+    """Add to the rows of `groups`, whose keys begin with a bucket of so many seconds."""
+    blobs: dict[Any, list[bytes]] = {}
+    unknown: dict[tuple[Any, ...], list[tuple[bytes, bytes]]] = {}
+    for key, group in groups.items():
+        added = recent.add(table, (key[0] + 1) * seconds, key, group.histograms)
+        if added is None:
+            unknown[tuple(map(storable, key))] = []
+        else:
+            blobs[key] = added
+    for *key, ttfb, latency in _rows(db, _FIND[table], unknown.keys(), slot):
+        unknown[tuple(key)].append((ttfb, latency))
+    for key, group in groups.items():
+        if key not in blobs:
+            stored = unknown[tuple(map(storable, key))]
+            blobs[key] = recent.read(table, (key[0] + 1) * seconds, key, group.histograms, stored)
+    _write(db, _ADD[table], ((*key, slot, *group.sums, *blobs[key]) for key, group in groups.items()))
 
 
 def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
@@ -167,19 +189,6 @@ def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord],
 
 def _add_spend(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
     _write(db, _ADD_SPEND, [(*key, slot, sign * nusd) for key, nusd in owner_spend.spend_of(records).items()])
-
-
-def _add_sums(db: PgConnection, slot: int, grain: Grain, groups: Mapping[Any, BucketSums]) -> None:
-    table = TABLES[grain]
-    stored = {tuple(map(storable, key)): group for key, group in groups.items()}
-    for *key, ttfb, latency in _rows(db, _FIND[table], groups.keys(), slot):
-        group = stored[tuple(key)]
-        group.ttfb.merge_encoded([ttfb])
-        group.latency.merge_encoded([latency])
-    _write(
-        db, _ADD[table],
-        [(*key, slot, *group.sums, group.ttfb.encode(), group.latency.encode()) for key, group in groups.items()],
-    )  # fmt: skip
 
 
 def add_first_audio(db: PgConnection, slot: int, turns: Sequence[first_audio.TurnWait]) -> None:
@@ -236,7 +245,7 @@ def _compact(db: PgConnection, table: str, end: int) -> int:
 
 
 def _merge(db: PgConnection, table: str, keys: Sequence[str], sums: Sequence[str], rows: Sequence[Any]) -> None:
-    find = {**_FIND, **_FIND_AUDIO, minute_sums.TABLE: _FIND_MINUTES}[table]
+    find = {**_FIND, **_FIND_AUDIO}[table]
     groups: dict[tuple[Any, ...], tuple[list[Any], list[list[bytes]]]] = {}
     for row in rows:
         key, values, blobs = row[: len(keys)], row[len(keys) : len(keys) + len(sums)], row[len(keys) + len(sums) :]
@@ -248,19 +257,18 @@ def _merge(db: PgConnection, table: str, keys: Sequence[str], sums: Sequence[str
         for collected, blob in zip(groups[row[: len(keys)]][1], row[len(keys) :], strict=True):
             collected.append(blob)
     merged = {key: [first_audio.merged(blobs).encode() for blobs in columns] for key, (_, columns) in groups.items()}
-    add_rows = {**_ADD, **_ADD_AUDIO, minute_sums.TABLE: _ADD_MINUTES}[table]
+    add_rows = {**_ADD, **_ADD_AUDIO}[table]
     _write(db, add_rows, [(*key, MERGED, *values, *merged[key]) for key, (values, _) in groups.items()])
 
 
 _PARTS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
-    **dict.fromkeys(TABLES.values(), (KEYS, SUMS, ("ttfb", "latency"))),
+    **{table: (*keys_and_sums, ("ttfb", "latency")) for table, keys_and_sums in _TIMED.items()},
     **dict.fromkeys(first_audio.TABLES.values(), (_AUDIO_KEYS, (), ("waits",))),
-    minute_sums.TABLE: (minute_sums.KEYS, minute_sums.SUMS, minute_sums.BLOBS),
     **dict.fromkeys(attempt_rollups.TABLES.values(), (_ATTEMPT_KEYS, ("attempts",), ("last_error", "last_at"))),
 }
 _BUCKET_S = {
     **{tables["hour"]: HOUR_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
     **{tables["day"]: DAY_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
-    **dict.fromkeys((minute_sums.TABLE, first_audio.TABLES["minute"]), minute_sums.MINUTE_S),
+    **dict.fromkeys((*_MINUTES, first_audio.TABLES["minute"]), MINUTE_S),
 }
 """Table → seconds of its buckets."""

@@ -22,7 +22,10 @@ from tests.fakes.records import record as made
 
 pytestmark = pytest.mark.parametrize("kind", databases.POSTGRES)
 QUANTILES = (0.5, 0.95, 0.99)
-COUNTED = ("rollup_hour", "rollup_day", "rollup_attempt", "rollup_attempt_day", "first_audio_hour", "first_audio_day", "sums_minute")
+COUNTED = (
+    "rollup_hour", "rollup_day", "rollup_attempt", "rollup_attempt_day", "first_audio_hour", "first_audio_day", "sums_minute",
+    "model_minute",
+)  # fmt: skip
 
 
 def reports(db):
