@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 import urllib.request
 import wave
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
 WITHIN_MS = 10_000
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+RECORDED_WITHIN_S = 30.0
 ADMIN = "admin-token-8351026789"
 GUARDED = f"""
 providers:
@@ -59,31 +61,50 @@ class Site:
 
     def ask(self, path: str, body: object = None, *, method: str = "", headers: dict[str, str] | None = None) -> Any:
         """JSON from the API; an error's body as well."""
+        return self._send(path, body, method, headers or {})[1]
+
+    def _send(self, path: str, body: object, method: str, headers: dict[str, str]) -> tuple[str, Any]:
+        """Return the id of an answer that is no error, "" of an error, and the body."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        sent = {"content-type": "application/json", **self.headers, **(headers or {})}
+        sent = {"content-type": "application/json", **self.headers, **headers}
         request = urllib.request.Request(self.url + path, data, sent, method=method or ("POST" if data else "GET"))
+        id_ = ""
         try:
             with urllib.request.urlopen(request) as response:
-                raw = response.read()
+                raw, id_ = response.read(), response.headers.get("x-request-id", "")
         except HTTPError as error:
             with error:
                 raw = error.read()
-        return json.loads(raw) if raw[:1] in (b"{", b"[") else raw
+        return id_, json.loads(raw) if raw[:1] in (b"{", b"[") else raw
+
+    def recorded(self, id_: str) -> Any:
+        """Wait until the reports have the record of a request, and return it. On a busy machine they do not wait long enough themselves."""
+        deadline = time.monotonic() + RECORDED_WITHIN_S
+        while "error" in (record := self.ask(f"/v1/requests/{id_}")):
+            assert time.monotonic() < deadline, f"request {id_} has no record after {RECORDED_WITHIN_S} s"
+        return record
+
+    def _call(self, path: str, body: object, headers: dict[str, str]) -> Any:
+        """Call a model, and wait for the record, unless the answer is an error."""
+        id_, answer = self._send(path, body, "", headers)
+        if id_:
+            self.recorded(id_)
+        return answer
 
     def chat(self, said: str = "hello", model: str = "sim/echo", **headers: str) -> Any:
         body = {"model": model, "messages": [{"role": "user", "content": said}]}
-        return self.ask("/v1/chat/completions", body, headers=_own(headers))
+        return self._call("/v1/chat/completions", body, _own(headers))
 
     def speak(self, text: str = SAID, **headers: str) -> bytes:
         body = {"model": "sim/tone", "input": text, "response_format": "wav"}
-        spoken: bytes = self.ask("/v1/audio/speech", body, headers=_own(headers))
+        spoken: bytes = self._call("/v1/audio/speech", body, _own(headers))
         return spoken
 
     def transcribe(self, sound: bytes, **headers: str) -> Any:
         part = b'--x\r\ncontent-disposition: form-data; name="%b"%b\r\n\r\n%b\r\n'
         body = part % (b"file", b'; filename="a.wav"', sound) + part % (b"model", b"", b"sim/tone") + b"--x--\r\n"
         sent = {"content-type": "multipart/form-data; boundary=x", **_own(headers)}
-        return self.ask("/v1/audio/transcriptions", body, headers=sent)
+        return self._call("/v1/audio/transcriptions", body, sent)
 
     def turn(self, turn: str, session: str = "call-1", project: str = "default") -> None:
         """Listen, think, speak."""
