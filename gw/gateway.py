@@ -156,7 +156,7 @@ class Gateway:
         self.settings = settings
         self.journals.limit(settings.cost_tracking.journal_bytes)
         self.book.replace(rates)
-        self.relay.configure(settings.routing)
+        self.relay.configure(settings.routing, settings.shadow)
         self.limits.configure(settings.routing.breaker)
         await self.registrar.spread()
         return unchanged
@@ -168,7 +168,7 @@ class Gateway:
         self.book.replace(rates)
         if is_reload:
             self.journals.limit(settings.cost_tracking.journal_bytes)
-            self.relay.configure(settings.routing)
+            self.relay.configure(settings.routing, settings.shadow)
             self.limits.configure(settings.routing.breaker)
 
 
@@ -276,7 +276,7 @@ async def open_gateway(
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
-        relay = Relay(planner, None if share is None else share.turns)
+        relay = Relay(planner, None if share is None else share.turns, settings.shadow)
         phrase_store = None if read_only or share else phrase_store_of(settings, clock, registrar.capture_key)
         relay.phrases.disk = phrase_store
         gateway = Gateway(
@@ -294,7 +294,7 @@ async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only:
     try:
         with one_error():
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(gateway.relay.in_flight.keeper.run)
+                nursery.start_soon(gateway.relay.run)
                 if gateway.captures is not None:
                     nursery.start_soon(gateway.captures.run)
                 if gateway.phrase_store is not None:

@@ -42,6 +42,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "costs": ("gw.cli.report_commands", "Show what was spent."),
     "latency": ("gw.cli.report_commands", "Show how fast each model answers: mean and percentiles."),
     "logs": ("gw.cli.report_commands", "Show the latest requests, newest first."),
+    "compare": ("gw.cli.compare_command", "Compare models of transcription with their second models."),
     "request": ("gw.cli.request_commands", "Show one request: its outcome, times and cost, and each attempt."),
     "sessions": ("gw.cli.request_commands", "Show the latest conversations, and what each cost in all."),
     "session": ("gw.cli.request_commands", "Show the requests of one conversation in order, and what it cost in all."),

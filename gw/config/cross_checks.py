@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from gw.config import route_rules
+from gw.config import route_rules, shadow_rules
 from gw.config.alert_rules import faults
 from gw.config.database_rules import POSTGRES
 from gw.config.load import Document, Path, dotted
@@ -69,6 +69,7 @@ class CrossChecks:
         self._aliases()
         self._chains(("fallbacks",), settings.fallbacks)
         route_rules.check(document, settings, self._known)
+        shadow_rules.check(document, settings, self._known["stt"])
         for stack in settings.stacks.values():
             for modality in MODALITIES:
                 if (model_id := stack.model(modality)) is not None:

@@ -15,7 +15,7 @@ from gw.errors import ConfigError
 
 NAME = "gw.yaml"
 _EXAMPLE = "gw.yaml.example"
-_NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "routes": 2, "projects": 1, "voices": 1, "rate_limiting": 1}
+_NAMED_ENTRIES = {"providers": 1, "models": 2, "stacks": 1, "routes": 2, "projects": 1, "voices": 1, "rate_limiting": 1, "shadow": 2}
 """Section → index of the part of a key's path that is a name chosen by the user."""
 
 

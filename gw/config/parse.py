@@ -37,6 +37,7 @@ from gw.types.model_routes import ModelRoute, RouteMember
 from gw.types.pronunciation import MOST_PRONUNCIATIONS, Pronunciation, problem_of
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
+from gw.types.shadow import ShadowModel, ShadowSettings
 
 REQUIRED = ("providers", "models")
 _ANY_MODEL = "any"
@@ -198,6 +199,9 @@ def _signals(node: Node) -> tuple[Signal, ...]:
     return tuple(fields.Choice(SIGNALS)(element) for element in node.elements())
 
 
+SHADOW = settings_of(
+    ShadowSettings, renamed=_NAMES, daily_budget_nusd=_budget, models=fields.ByName(Section(ShadowModel, settings_of(ShadowModel)))
+)
 OTLP = settings_of(Otlp, endpoint=fields.http_url, headers=fields.ByName(fields.Required(fields.provider_key)), signals=_signals)
 _RATE_LIMITS = Named(Section(RateLimit, settings_of(RateLimit)))
 _PROJECT = settings_of(
@@ -224,6 +228,7 @@ SECTIONS = settings_of(
     rate_limiting=_RATE_LIMITS,
     cost_tracking=Section(dict, settings_of(CostTracking)),  # completed by `_cost_tracking`
     serve=Section(dict, settings_of(Serve)),  # completed with the environment's port
+    shadow=Section(ShadowSettings, SHADOW),
     auth=Section(Auth, settings_of(Auth, keys=_auth_keys)),
     telemetry=Section(Telemetry, settings_of(Telemetry, otlp=Section(Otlp, OTLP))),
 ) | {"rate_limits": Setting("rate_limits", _RATE_LIMITS)}

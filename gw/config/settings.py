@@ -36,6 +36,7 @@ from gw.types.ids import KeyLimits, Modality
 from gw.types.model_routes import ModelRoute
 from gw.types.provider_types import SIM_FAULTS
 from gw.types.secret import Secret
+from gw.types.shadow import ShadowSettings
 
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Seconds = Annotated[float, Meta(gt=0, le=3_600)]
@@ -282,6 +283,8 @@ class Settings:
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
     cost_tracking: CostTracking
     capture: CaptureSettings = CaptureSettings()
+    shadow: ShadowSettings | None = None
+    """None: no call has a shadow."""
     serve: Serve = Serve()
     routing: Routing = Routing()
     auth: Auth = Auth()

@@ -33,6 +33,7 @@ from gw.types.entities import (
 from gw.types.ids import ANY_NAME, Modality, Source, split_model_id
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
+from gw.types.shadow import SHADOW_PROJECT
 
 Decrypt = Callable[[StoredProvider], Secret]
 """Return the API key of a stored provider. Raises KeyDecryptError."""
@@ -69,6 +70,14 @@ def merge(settings: Settings, stored: Iterable[Stored], decrypt: Decrypt = _lock
     return Merged(catalog=merging.catalog(), warnings=tuple(merging.warnings))
 
 
+def _of_shadows(settings: Settings) -> dict[str, Project]:
+    """Return the project of the calls of second models, if there are any."""
+    if (shadow := settings.shadow) is None:
+        return {}
+    budget, what = shadow.daily_budget_nusd, "calls of second models (`shadow` of gw.yaml)"
+    return {SHADOW_PROJECT: Project(id=SHADOW_PROJECT, description=what, daily_budget_nusd=budget, budget_action="block")}
+
+
 class _Merging:
     def __init__(self, settings: Settings, decrypt: Decrypt) -> None:
         self.warnings: list[str] = []
@@ -76,7 +85,7 @@ class _Merging:
         self._decrypt = decrypt
         self._providers = {p.id: self._limited(p) for p in settings.providers.values()}
         self._models = dict(settings.models)
-        projects = {DEFAULT_PROJECT: Project(id=DEFAULT_PROJECT), **settings.projects}
+        projects = {DEFAULT_PROJECT: Project(id=DEFAULT_PROJECT), **settings.projects, **_of_shadows(settings)}
         self._projects = {name: _completed(project, "yaml") for name, project in projects.items()}
         self._chains = dict(settings.fallbacks)
         self._keys: list[StoredKey] = []
@@ -93,7 +102,7 @@ class _Merging:
             case Model():
                 return _conflict(name_of(entity)[1] in settings.models) or self._model_fault(entity)
             case Project(id=project_id):
-                return _conflict(project_id in settings.projects)
+                return _conflict(project_id in settings.projects or project_id in _of_shadows(settings))
             case StoredKey(digest=digest) | StoredToken(digest=digest) | StoredLogin(digest=digest) if not _DIGEST.fullmatch(digest):
                 return "its digest is not a SHA-256 digest"
             case StoredKey(project=project) if project not in self._projects:

@@ -109,7 +109,7 @@ class RequestContext(ABC, Generic[S, E]):
         self.meter = Meter(planner.accounting, caller, spec.modality, candidates.models[0].id, stream=spec.stream)
         self.meter.routed = candidates.routed
         if spec.modality != "llm":
-            planner.voice_projects.add(candidates.project.id)
+            planner.begin_voice(self.meter, spec, candidates)
         if (capture := candidates.project.capture) is not None:
             self.meter.capture = begin_capture(capture, self.meter, spec)
 

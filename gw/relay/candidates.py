@@ -40,10 +40,12 @@ from gw.relay.request_spec import RequestSpec
 from gw.relay.residency import within
 from gw.relay.respelled_speech import Respellings
 from gw.relay.route_choice import RouteChooser
+from gw.relay.shadowing import Shadows
 from gw.telemetry.clock import utc_day
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality, split_model_id
 from gw.types.pending import Pending
+from gw.types.stt import ListenRequest, TranscribeRequest
 
 _MOST_WAITS = 50
 """Waits of one request, most of which last no time: requests that pass two places on to each other come to an end."""
@@ -71,6 +73,8 @@ class CandidatePlanner:
         self.voice_projects: set[str] = set()
         """Projects that have transcribed or spoken something since the start."""
         self._catalog: Catalog | None = None
+        self.shadows: Shadows | None = None
+        """Copies a share of transcriptions for second models; None: the configuration has none."""
         self.routes = RouteChooser(accounting.monotonic)
         self.respellings = Respellings()
         self._cache: dict[tuple[str, Modality, str, str, bool], Candidates] = {}
@@ -107,6 +111,12 @@ class CandidatePlanner:
         if caller.limits is not None:
             candidates = replace(candidates, models=allowed(candidates.models, caller.limits))
         return candidates
+
+    def begin_voice(self, meter: Meter, spec: RequestSpec, candidates: Candidates) -> None:
+        """Note that a project speaks or listens, and begin the shadow of a transcription that has one."""
+        self.voice_projects.add(candidates.project.id)
+        if self.shadows is not None and isinstance(request := spec.settings, (ListenRequest, TranscribeRequest)):
+            meter.shadow = self.shadows.for_call(request, meter.caller, candidates.models[0].id, meter.id, candidates.project)
 
     def _cost_of(self, model: Model, spec: RequestSpec, catalog: Catalog) -> int | None:
         """Return the estimated cost of a request with a model; None without a price."""

@@ -128,6 +128,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             return None
         if self.meter.capture is not None:
             self.meter.capture.sound(data, self.request.format)
+        if self.meter.shadow is not None:
+            self.meter.shadow.sound(data)
         if self.audio.is_container:
             return self._send_container(data)
         return self._send(data, data, self.audio.keep(data))
@@ -264,6 +266,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 self.audio.final_until(covered_s)
                 self._doubtful = event.text if covered_s < event.end_s else ""
                 self._track_turn(attempt, event)
+                if self.meter.shadow is not None:
+                    self.meter.shadow.final(event)
             elif isinstance(event, ListenEnd):
                 attempt.ended = True
                 attempt.reported = event.usage

@@ -16,6 +16,7 @@ from gw.relay.accounting import Accounting
 from gw.relay.admission import Reservation
 from gw.relay.attempt import Attempt
 from gw.relay.attempt_record import milliseconds, record_of, sent_to
+from gw.relay.shadowing import Shadow
 from gw.relay.waste import NO_WASTE, Waste, units_of, with_estimated_length
 from gw.telemetry.clock import utc_day
 from gw.types.audio import AudioFormat
@@ -129,6 +130,8 @@ class Meter:
         """Why the first candidate is the first, if a route chose it."""
         self.capture: Captured | None = None
         """Keeps the request's words and sound, where its project wants that."""
+        self.shadow: Shadow | None = None
+        """Copies a transcription for a second model, if the call is of the share that has one."""
         self.settle_hedges: Callable[..., None] | None = None
         """Takes `cost_nusd`, what the hedges of the request have cost, in place of the estimate that was counted."""
 
@@ -303,6 +306,8 @@ class Meter:
         if self.settle_hedges is not None:
             self.settle_hedges(cost_nusd=hedged_nusd(record))
         accounting.observer.observe(record)
+        if self.shadow is not None:
+            self.shadow.end(record)
         return record
 
     def _billed(self) -> tuple[Cost, int, Waste]:

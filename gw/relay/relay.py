@@ -58,6 +58,7 @@ from gw.relay.request import AnsweredRequest
 from gw.relay.request_spec import RequestSpec
 from gw.relay.respelled_speech import RespelledStream, with_respelling
 from gw.relay.response import Response, UsageCounter
+from gw.relay.shadowing import Shadows
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_ids import SpeechIds
 from gw.relay.speech_response import SpeechResponse
@@ -68,6 +69,7 @@ from gw.types.audio import AudioFormat
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.pending import Pending
+from gw.types.shadow import ShadowSettings
 from gw.types.stt import ListenRequest, TranscribeEvent, TranscribeRequest
 from gw.types.tts import SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage
@@ -79,7 +81,9 @@ SpeakAnswer: TypeAlias = Response[SpeakStream, SpeakEvent]
 
 
 class Relay:
-    def __init__(self, planner: CandidatePlanner, turns: TurnFinder | None = None) -> None:
+    def __init__(
+        self, planner: CandidatePlanner, turns: TurnFinder | None = None, shadow: ShadowSettings | None = None
+    ) -> None:
         """`turns`: finds turns in another place than this process."""
         self.planner = planner
         self.accounting = planner.accounting
@@ -89,10 +93,19 @@ class Relay:
         self.in_flight = InFlight()
         self.speech_ids = SpeechIds()
         self.phrases = PhraseCache()
-        self.configure(planner.routing)
+        self.shadows = Shadows(self.listen, self.transcribe)
+        self.configure(planner.routing, shadow)
 
-    def configure(self, routing: Routing) -> None:
-        """Put the routing settings in force for requests that begin from now on."""
+    async def run(self) -> None:
+        """Run what ends late attempts, and the shadows of calls."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.in_flight.keeper.run)
+            nursery.start_soon(self.shadows.run)
+
+    def configure(self, routing: Routing, shadow: ShadowSettings | None) -> None:
+        """Put settings in force for requests that begin from now on."""
+        self.shadows.settings = shadow
+        self.planner.shadows = None if shadow is None else self.shadows
         self.planner.routing = routing
         self.phrases.limit(int(routing.phrase_cache_mb * 1_000_000))
         hedge_s = hedge.MIN_AFTER_S if routing.hedge == "auto" else hedge.after_s(routing.hedge, None)

@@ -115,6 +115,8 @@ class AnsweredTranscription(AnsweredRequest[TranscribeRequest, TranscribeStream,
         sent = request if language == request.language else attrs.evolve(request, language=language)
         if self.meter.capture is not None and not request.url:
             sent = attrs.evolve(sent, audio=self.meter.capture.recording(request.audio, request.format))
+        if self.meter.shadow is not None:
+            sent = self.meter.shadow.copied(sent)
         return partial(call, sent, account)
 
     def prepare(self, model: Model, now: float) -> PreparedCall[TranscribeStream]:
@@ -125,3 +127,5 @@ class AnsweredTranscription(AnsweredRequest[TranscribeRequest, TranscribeStream,
 
     def _on_text(self, text: str) -> None:
         self._turns.transcript(self.meter.place, text, self.meter.now())
+        if self.meter.shadow is not None:
+            self.meter.shadow.text(text)

@@ -78,6 +78,7 @@ NEEDS: Mapping[str, Need] = {
     "live": _LIST,
     "audit_log": _VIEW_ALL,
     "reconcile": _VIEW_ALL,
+    "compare": _VIEW_ALL,
     "page_settings": _VIEW_ALL,
     # alerts
     "alerts": _VIEW_ALL,

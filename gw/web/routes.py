@@ -12,9 +12,10 @@ from gw.web.routes_people import PEOPLE
 from gw.web.routes_phrases import PHRASES
 from gw.web.routes_reports import CHARTS, DASHBOARD, RECONCILE, REPORTS
 from gw.web.routes_sessions import SESSIONS, TURNS
+from gw.web.routes_shadow import SHADOW
 from gw.web.routes_state import STATE
 
 TABLE = RouteTable((
     *STATE, *ENTITIES, *PEOPLE, *REPORTS, *SESSIONS, *TURNS, *DASHBOARD, *login.ROUTES, *oidc_login.ROUTES, *CHARTS, *CAPTURE,
-    *PHRASES, *ALERTS, RECONCILE, *DATA_PLANE,
+    *PHRASES, *ALERTS, RECONCILE, SHADOW, *DATA_PLANE,
 ))  # fmt: skip

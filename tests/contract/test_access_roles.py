@@ -46,7 +46,7 @@ CAPTURE = {"read_capture", "capture_audio", "search_capture", "forget_capture", 
 EVERYWHERE = {
     "metrics", "fleet", "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks",
     "create_project", "delete_project", "list_providers", "get_provider", "page_providers", "reliability", "create_provider",
-    "update_provider", "delete_provider", "test_provider", "audit_log", "reconcile", "page_settings", "capture_stats",
+    "update_provider", "delete_provider", "test_provider", "audit_log", "reconcile", "compare", "page_settings", "capture_stats",
     "list_people", "update_person", "list_logins", "end_login", "alerts", "test_alerts", "mute_alert", "unmute_alert",
     "phrase_cache", "clear_phrase_cache",
 }  # fmt: skip

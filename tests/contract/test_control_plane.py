@@ -69,7 +69,7 @@ READS = {
     "front": "/", "health": "/health", "ready": "/ready", "status": "/v1/status", "list_models": "/v1/models",
     "list_voices": "/v1/tts/voices",
     "get_model": "/v1/models/sim/echo", "costs": "/v1/costs", "latency": "/v1/latency", "logs": "/v1/logs",
-    "first_audio": "/v1/first-audio",
+    "first_audio": "/v1/first-audio", "compare": "/v1/compare",
     "request": f"/v1/requests/{1:032x}", "audit_log": "/v1/audit-log", "list_projects": "/v1/projects",
     "get_project": "/v1/projects/shop", "list_providers": "/v1/providers", "get_provider": "/v1/providers/groq",
     "list_keys": "/v1/keys", "list_tokens": "/v1/tokens", "list_people": "/v1/people", "list_logins": "/v1/logins",

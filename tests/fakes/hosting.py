@@ -250,7 +250,8 @@ def _gateway(
     book, metrics = load_book(), Metrics()
     current, ledger, limits = CurrentCatalog(build(settings)), Ledger(clock, spent), ProviderLimits(settings.routing.breaker)
     accounting = Accounting(clock=clock, book=book, ledger=ledger, records=kept, observer=metrics, captures=captures)
-    relay = Relay(CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking))
+    planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
+    relay = Relay(planner, shadow=settings.shadow)
     return Gateway(
         settings=settings,
         current=current,
@@ -282,7 +283,7 @@ async def open_plane(
             app = DataPlane(gateway)
             nursery.start_soon(app.run)
             nursery.start_soon(gateway.background.run)
-            nursery.start_soon(gateway.relay.in_flight.keeper.run)
+            nursery.start_soon(gateway.relay.run)
             await trio.testing.wait_all_tasks_blocked()  # the keeper hedges requests once it runs
             server = http_server(app, gateway.settings.serve)
             nursery.start_soon(server.close_sockets)
