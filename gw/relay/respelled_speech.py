@@ -109,11 +109,16 @@ class RespelledSession:
         self.format: AudioFormat = session.format
         self._sending = trio.Lock()  # the caller's task sends, and the one that releases what is held
         self._fed_at = 0.0
+        self._held = trio.Event()
+        """Set when something is held; the task that releases it waits for that."""
 
     async def send_text(self, text: str) -> None:
         async with self._sending:
             self._fed_at = trio.current_time()
-            if out := self._respelled.feed(text):
+            out = self._respelled.feed(text)
+            if self._respelled.holds:
+                self._held.set()
+            if out:
                 await self._session.send_text(out)
 
     async def _send_held(self) -> None:
@@ -143,8 +148,10 @@ class RespelledSession:
     async def release_held(self) -> None:
         """Send what is held for HOLD_S, whenever that is so. Returns only by being cancelled; raises what the session raises."""
         while True:
-            await trio.sleep(HOLD_S / 2)
-            if self._respelled.holds and trio.current_time() >= self._fed_at + HOLD_S:
+            await self._held.wait()
+            self._held = trio.Event()
+            while self._respelled.holds:
+                await trio.sleep_until(self._fed_at + HOLD_S)
                 async with self._sending:
                     if trio.current_time() >= self._fed_at + HOLD_S:
                         await self._send_held()

@@ -156,6 +156,33 @@ async def test_held_letters_are_sent_when_nothing_follows(tmp_path, autojump_clo
             assert "win" in "".join(map(str, made["cartesia"].ledger[-1].frames))
 
 
+class StepsOf(trio.abc.Instrument):
+    """Counts how often the tasks of a function have run."""
+
+    def __init__(self, function: str) -> None:
+        self._function, self.steps = function, 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.steps += task.name.endswith(self._function)
+
+
+async def test_a_session_in_which_nothing_is_held_wakes_no_task_for_it(tmp_path, autojump_clock):
+    (reader,) = [reader for reader in READERS if reader.name == "cartesia"]
+    async with open_plane(config(), tmp_path) as plane:
+        made = vendors(plane)
+        async with reader.open(plane, "cartesia/other") as ws:
+            await send(ws, [*reader.begin("cartesia/other"), *reader.say("Call Nguyen")], "cartesia/other")
+            await trio.sleep(2)
+            trio.lowlevel.add_instrument(counting := StepsOf("release_held"))
+            await trio.sleep(2)
+            assert counting.steps == 0
+            await send(ws, reader.say(" now. Call Nguyen"), "cartesia/other")
+            await trio.sleep(2)
+            trio.lowlevel.remove_instrument(counting)
+            assert "".join(map(str, made["cartesia"].ledger[-1].frames)).count("win") == 2
+            assert 0 < counting.steps <= 6
+
+
 async def test_the_phrase_cache_goes_by_what_is_sent(tmp_path, autojump_clock):
     async with open_plane(config("phrase_cache: {}"), tmp_path) as plane:
         made = vendors(plane)
