@@ -7,7 +7,7 @@ virtual time may pass in between either.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import trio
 from gw.net.http1 import Origin
 from gw.net.ws import open_ws
 from gw.providers.spec import spec_of
+from gw.wire.aws_event_stream import decode_message
 from tests.contract.dripping import (
     FORMS,
     LISTENERS,
@@ -138,13 +139,16 @@ def _says(frame: Any) -> bool:
         return any(map(_says, frame))
     if not isinstance(frame, dict):
         return False
-    words = (frame.get(name) for name in ("transcript", "text", "delta", "Text", "DisplayText"))
+    words = (frame.get(name) for name in ("transcript", "Transcript", "text", "delta", "Text", "DisplayText"))
     return any(isinstance(word, str) and word.strip() for word in words) or any(map(_says, frame.values()))
 
 
 def _has_words(data: str | bytes) -> bool:
     if isinstance(data, str) and "\r\n\r\n" in data:  # headers before the JSON, as Azure Speech sends
         data = data.partition("\r\n\r\n")[2]
+    if isinstance(data, bytes):
+        with suppress(ValueError):  # not a message of Amazon's event stream
+            data = decode_message(data).payload
     try:
         return _says(msgspec.json.decode(data))
     except msgspec.DecodeError:
