@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from gw.providers import openai_like, utterance_stt
+from gw.providers import gemini_speech, openai_like, utterance_stt
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.realtime_stt import by_socket_or_utterance
@@ -68,13 +68,18 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
             listen, transport = _listening(stt, transcribe)
             spec = attrs.evolve(spec, listen=listen, listen_rates_hz=frozenset({16_000}), transports={"listen": transport})
     if (tts := preset.tts) is not None:
-        speak = _speak(tts)
-        honours["speak"] = honours["speak_live"] = _speech(tts, preset)
+        speak = gemini_speech.speak if tts.protocol == "gemini" else _speak(tts)
+        honours["speak"] = honours["speak_live"] = gemini_speech.HONOURS if tts.protocol == "gemini" else _speech(tts, preset)
         spec = attrs.evolve(
             spec, speak=speak, speak_live=by_sentence(speak if "pcm_s16le" in tts.formats else _as_wav(speak)),
             speak_formats=tts.formats, default_voice=lambda model: tts.default_voice,
             transports={**spec.transports, "speak_live": "as speech, by sentence"},
         )
+        if tts.protocol == "gemini":
+            spec = attrs.evolve(
+                spec, speak_rates_hz=gemini_speech.RATES_HZ, transports={**spec.transports, "speak": "HTTP, events"},
+                reported=spec.reported | {"speak", "speak_live"}, units={"speak": "tokens", "speak_live": "tokens"},
+            )
     return spec
 
 

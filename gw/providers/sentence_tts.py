@@ -19,7 +19,7 @@ import trio
 from gw.errors import UpstreamCut, UpstreamProtocolError
 from gw.providers.spec import Account, SpeakCall, SpeakLiveCall, SpeakSession, SpeakStream
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
-from gw.types.usage import Usage
+from gw.types.usage import Usage, total_usage
 from gw.wire.convert import CannotConvert, Converter, converter
 from gw.wire.sentences import sentences
 
@@ -54,6 +54,8 @@ class _SentenceSession:
         self._call = call
         self._characters_of = characters_of
         self._billed_characters = 0
+        self._reported: list[Usage] | None = []
+        """Tokens that the vendor reports, by sentence; None once they are not known of one that began."""
         self._request = request
         self._account = account
         self._text = ""  # incomplete sentence
@@ -106,6 +108,7 @@ class _SentenceSession:
         """Raises what the provider raises."""
         while True:
             if self._opening is not None and self._started_at != self._interruptions:
+                self._note(None)
                 await self.aclose()
             if self._opening is None:
                 try:
@@ -127,7 +130,14 @@ class _SentenceSession:
                     return events
 
     def _usage(self) -> Usage | None:
+        if self._reported:
+            return total_usage(self._reported, "vendor")
         return None if self._characters_of is None else Usage(characters=self._billed_characters, source="measured")
+
+    def _note(self, usage: Usage | None) -> None:
+        """Note what the vendor reports of a sentence, None of one that did not come to its end. Characters are counted anyway."""
+        if self._reported is not None:
+            self._reported = [*self._reported, usage] if usage is not None and usage.output_tokens else None
 
     def _start(self, text: str) -> None:
         live = self._request
@@ -157,6 +167,7 @@ class _SentenceSession:
                 data = self._convert(event.data)
             elif isinstance(event, SpeakEnd):
                 data = self._converter.end() if self._converter is not None else b""
+                self._note(event.usage)
                 await self.aclose()
             if data:
                 events.append(AudioChunk(data=data))

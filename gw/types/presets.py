@@ -61,6 +61,8 @@ class PresetSpeech(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     formats: frozenset[str] = frozenset({"pcm_s16le", "wav", "mp3", "opus", "aac", "flac"})
     refuses: frozenset[str] = frozenset()
     """`speed` or `instructions`."""
+    protocol: Literal["openai", "gemini"] = "openai"
+    """`gemini`: not at `/audio/speech`, but as Gemini's API has it, at the address without its last segment."""
     source: str
 
 

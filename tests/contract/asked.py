@@ -24,6 +24,7 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gemini import FakeGemini
 from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.hume import FakeHume
@@ -79,6 +80,9 @@ SETUPS: Mapping[str, VendorSetup] = {
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
     "piper": VendorSetup(make=FakePiper, tts="en_US-lessac-medium"),
+    "gemini": VendorSetup(
+        make=lambda **more: FakeGemini(prefix="/v1beta", **more), path="/v1beta/openai", tts="gemini-3.8-flash-tts"
+    ),
     "localai": VendorSetup(make=FakeOpenAI, path="/v1", stt="whisper-1", live="whisper-1", tts="tts-1"),
     "sambanova": VendorSetup(make=FakeOpenAI, path="/v1", stt="Whisper-Large-v3"),
     "speaches": VendorSetup(

@@ -34,6 +34,7 @@ from tests.fakes.vendors.azure_speech import FakeAzureSpeech
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gemini import FakeGemini
 from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.hume import FakeHume
@@ -304,6 +305,19 @@ class PresetVendor(OpenAIVendor):
 
 
 @attrs.define
+class GeminiVendor(PresetVendor):
+    """Has speech of its own, beside the address in OpenAI's dialect."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        made = self.fake
+        prefix = made.prefix.removesuffix("/openai")
+        self.fake = FakeGemini(
+            prefix=prefix, api_key=KEY, reply=made.reply, speech_pcm=made.speech_pcm, openai_errors=True, transcript=""
+        )
+
+
+@attrs.define
 class WhisperVendor(OpenAIVendor):
     """Has the socket of OpenAI's beta."""
 
@@ -470,8 +484,12 @@ VENDORS: Mapping[str, Entrant] = {
     **{
         name: Entrant(vendor=partial(PresetVendor, Origin.parse(address_of(name)).prefix.decode(), type=name))
         for name in PRESETS
-        if name != "speaches"
+        if name not in ("gemini", "speaches")
     },
+    "gemini": Entrant(
+        vendor=partial(GeminiVendor, "/v1beta/openai", type="gemini"),
+        models={"llm": "gpt-x", "tools": "gpt-x", "stt": "", "tts": "gemini-3.8-flash-tts"},
+    ),
     "speaches": Entrant(vendor=partial(WhisperVendor, "/v1"), socket_or_recordings=True),
     "sim": Entrant(vendor=SimVendor, models={"llm": "echo", "tools": "scripted", "stt": "tone", "tts": "tone"}),
 }

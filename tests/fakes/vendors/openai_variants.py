@@ -43,7 +43,7 @@ def _mistral_error(status: int, code: str, message: str) -> Body:
     return {"object": "error", "message": message, "type": code, "param": None, "code": "1000"}
 
 
-def _google_error(status: int, code: str, message: str) -> list[Body]:
+def google_error(status: int, code: str, message: str) -> list[Body]:
     return [{"error": {"code": status, "message": message, "status": "INVALID_ARGUMENT"}}]
 
 
@@ -108,7 +108,7 @@ CONVENTIONS: Mapping[str, Conventions] = {
     "sambanova": Conventions(takes=_OPENAIS - {"service_tier", "store"}, roles=_PLAIN_ROLES),
     "gemini": Conventions(
         takes=_OPENAIS - {"frequency_penalty", "presence_penalty", "seed", "logit_bias", "store", "user"},
-        reasoning_counts="in the total", error=_google_error,
+        reasoning_counts="in the total", error=google_error,
     ),
     "azure": Conventions(takes=_OPENAIS - {"max_tokens"}, key_header="api-key"),
     "lmstudio": Conventions(),
