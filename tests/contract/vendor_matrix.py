@@ -177,7 +177,7 @@ async def measure(folder: Path, wanted: Iterable[tuple[Call, str]]) -> Cells:
 
 async def _cell(plane: Plane, fake: Any, call: Call, vendor: str) -> str:
     setup = asked.SETUPS[vendor]
-    name = setup.tts if call.modality == "tts" else (setup.live or setup.stt) if call.place.startswith("WS") else setup.stt
+    name = setup.tts if call.modality == "tts" else (setup.live or setup.stt) if call.place.startswith("WS") else (setup.stt or setup.live)
     calls_before, plane.kept.finished = len(fake.ledger), trio.Event()
     reason = ""
     with trio.fail_after(ANSWER_S):
