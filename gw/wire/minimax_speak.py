@@ -111,7 +111,7 @@ class _Event(msgspec.Struct, gc=False):
     data: _Data | None = None
     base_resp: _Base | None = None
     extra_info: _Extra | None = None
-    error: msgspec.Raw | None = None
+    error: Any = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -167,7 +167,7 @@ class MiniMaxDecoder(SseStreamDecoder[SpeakEvent]):
 
     def _error(self, message: _Event) -> ProviderError:
         if message.error is not None:
-            return vendor_errors.error_within(self._provider, bytes(message.error))
+            return vendor_errors.error_within(self._provider, message.error)
         if message.base_resp is None or message.base_resp.status_code == 0:
             return UpstreamProtocolError(provider=self._provider, detail="JSON where an event stream was expected")
         return error_for(self._provider, message.base_resp.status_code, message.base_resp.status_msg, self._secrets)

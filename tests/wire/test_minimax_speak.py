@@ -78,6 +78,7 @@ def test_refusals(code, error, fault):
         ([minimax_speak.encode_last("a")], UpstreamProtocolError), ([b'{"base_resp":{"status_code":0}}'], UpstreamProtocolError),
         ([b"{"], UpstreamProtocolError), ([b"{" + b" " * 65_536], UpstreamProtocolError),
         ([b'data: {"data":{"audio":"xy","status":1}}\n\n'], UpstreamProtocolError),
+        ([b'data: {"error":{"code":"overloaded","message":"m"}}\n\n'], ProviderFailed),
     ],
 )  # fmt: skip
 def test_answers_that_are_none(pieces, error):
