@@ -216,7 +216,7 @@ class _Generation(msgspec.Struct, gc=False, rename="camel"):
 class _Request(msgspec.Struct, gc=False, rename="camel"):
     contents: list[_SentContent] = []
     generation_config: _Generation | None = None
-    system_instruction: msgspec.Raw | None = None
+    system_instruction: Any = None
 
 
 _REQUEST, _MEMBERS = msgspec.json.Decoder(_Request), msgspec.json.Decoder(dict[str, Any])
