@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from secrets import token_hex
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
 import trio
@@ -16,10 +15,10 @@ from gw import __version__
 from gw.admin.registrar import Registrar
 from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
-from gw.config.fleet_rules import check_fleet, fleet_error
+from gw.config.fleet_rules import member_name
 from gw.config.reload_rules import reloaded
 from gw.config.settings import Auth, Settings
-from gw.errors import BankUnreachable, ConfigError, Problem, one_error
+from gw.errors import ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
 from gw.policy.form_order import FormOrder
@@ -49,11 +48,13 @@ from gw.telemetry.clock import Clock, RequestIds, SystemClock, utc_day
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.metrics import Metrics
 from gw.types.bank import Bank, BankReader
-from gw.types.bank_address import BankAddress
 from gw.types.notices import NoticeBoard
 from gw.types.secret import Secret
 from gw.types.span_counts import SpanExporter
 from gw.types.worker_state import WorkerState
+
+if TYPE_CHECKING:
+    from gw.fleet_turns import FleetTurns
 
 HealthProblem = Literal[
     "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
@@ -83,6 +84,8 @@ class Gateway:
     """Parts of the limits of a fleet that this gateway may give away; None: it runs alone."""
     bank: FleetBank | None = None
     """Says what all gateways of the fleet have."""
+    fleet_turns: FleetTurns | None = None
+    """Finds turns without ids among the requests of all gateways of the fleet; None: the gateways share no database, or it runs alone."""
     workers: Callable[[], Sequence[WorkerState]] = tuple
     """Returns the worker processes of this gateway; none: this process serves apps itself."""
     ledger: Ledger
@@ -276,12 +279,14 @@ async def open_gateway(
         planner = CandidatePlanner(current, pool, limits, accounting, settings.routing, settings.cost_tracking)
         if share is None:
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
-        relay = Relay(planner, None if share is None else share.turns, settings.shadow)
+        fleet_turns = None if fleet is None else await _fleet_turns(opened, settings, store, clock)
+        relay = Relay(planner, fleet_turns if share is None else share.turns, settings.shadow)
         phrase_store = None if read_only or share else phrase_store_of(settings, clock, registrar.capture_key)
         relay.phrases.disk = phrase_store
         gateway = Gateway(
             settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
-            phrase_store=phrase_store, telemetry=telemetry, relay=relay, leases=leases, bank=fleet, ledger=ledger,
+            phrase_store=phrase_store, telemetry=telemetry, relay=relay, leases=leases, bank=fleet,
+            fleet_turns=fleet_turns, ledger=ledger,
             limits=limits, metrics=metrics, book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
         async with _running(gateway, notices, read_only=read_only):
@@ -305,6 +310,8 @@ async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only:
                         await take_out_workers(gateway.bank, gateway.leases.member)
                 if notices is not None:
                     nursery.start_soon(notices.run, gateway.limits.heed)
+                if gateway.fleet_turns is not None:
+                    nursery.start_soon(gateway.fleet_turns.run)
                 nursery.start_soon(gateway.background.run)
                 if not read_only:
                     nursery.start_soon(gateway.store.follow_changes, gateway.registrar.refresh)
@@ -327,7 +334,9 @@ async def _shared_limits(
     shared: SharedBank | None = front_bank if share is None else share.bank
     fleet: FleetBank | None = None
     if share is None and not read_only and settings.fleet.valkey:
-        fleet = await opened.enter_async_context(_fleet_bank(settings))
+        from gw.fleet.fleet_configured import open_configured_bank  # one gateway alone imports nothing of it
+
+        fleet = await opened.enter_async_context(open_configured_bank(settings))
         shared = front_bank or fleet
         if front_bank is not None:
             front_bank.use(fleet)
@@ -337,24 +346,10 @@ async def _shared_limits(
     return Leases(shared, member, settings.fleet.wait_ms / 1000), FleetNotices(shared, member), fleet
 
 
-@asynccontextmanager
-async def _fleet_bank(settings: Settings) -> AsyncIterator[FleetBank]:
-    """Connect to the bank of the fleet. Raise ConfigError naming the setting: without it, no limit would hold from the start."""
-    from gw.fleet.valkey_bank import open_bank  # one gateway alone imports nothing of it
+async def _fleet_turns(opened: AsyncExitStack, settings: Settings, store: Store, clock: Clock) -> FleetTurns | None:
+    from gw.fleet_turns import open_fleet_turns  # as above
 
-    check_fleet(settings)
-    fleet = settings.fleet
-    async with AsyncExitStack() as opened:
-        try:
-            bank = await opened.enter_async_context(open_bank(BankAddress.parse(fleet.valkey.reveal()), fleet.name))
-        except BankUnreachable as error:
-            raise fleet_error(settings, error.message) from None
-        yield bank
-
-
-def member_name(settings: Settings) -> str:
-    """Return the name of this gateway among those that share its limits."""
-    return settings.fleet.instance or socket.gethostname()
+    return await opened.enter_async_context(open_fleet_turns(settings, store, clock))
 
 
 async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet: bool) -> Ledger:

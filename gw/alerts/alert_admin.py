@@ -12,8 +12,9 @@ from gw.admin.request_models import Body, page_size, read
 from gw.admin.schemas import Ms, Schema, UnixSeconds
 from gw.alerts.receivers import Sender
 from gw.config.alert_settings import AlertReceiver, ReceiverType
+from gw.config.fleet_rules import member_name
 from gw.errors import RequestError, UnknownAlertReceiver, UnknownAlertRule
-from gw.gateway import Gateway, member_name
+from gw.gateway import Gateway
 from gw.store.alert_rows import KEPT_S, AlertChange
 from gw.store.entity_rows import Change
 from gw.types.alerts import ALERT_RULES, AlertMessage, AlertRule, Incident, Mute, PendingMessage, Severity

@@ -11,8 +11,9 @@ import trio
 
 from gw.admin.budget_use import BUDGETS
 from gw.alerts.conditions import AlertFacts, BudgetFact, Expiry, GateFact
+from gw.config.fleet_rules import member_name
 from gw.errors import StoreError
-from gw.gateway import Gateway, HealthProblem, member_name
+from gw.gateway import Gateway, HealthProblem
 from gw.policy.spend_periods import BudgetPeriod
 from gw.pricing.price_document import EPOCH_DAY
 from gw.pricing.rate_tables import own_folder, tables_verified

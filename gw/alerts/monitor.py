@@ -22,8 +22,9 @@ from gw.alerts.facts import FactReader
 from gw.alerts.outbox import Outbox
 from gw.alerts.receivers import Sender
 from gw.config.alert_settings import AlertSettings
+from gw.config.fleet_rules import member_name
 from gw.errors import AlertsLedElsewhere, StoreError, one_error
-from gw.gateway import Gateway, member_name
+from gw.gateway import Gateway
 from gw.policy.alert_incidents import RETURN_S, AlertPolicy, advance
 from gw.policy.quiet_times import is_quiet
 from gw.store.alert_channel import AlertChannel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from importlib.util import find_spec
 
 from gw.config.settings import Settings
@@ -17,6 +18,11 @@ def check_fleet(settings: Settings) -> None:
     """
     if settings.fleet.valkey and find_spec("glide") is None:
         raise fleet_error(settings, "fleet.valkey needs a client that is not installed", install_extra(FLEET_EXTRA))
+
+
+def member_name(settings: Settings) -> str:
+    """Return the name of this gateway among those that share its limits."""
+    return settings.fleet.instance or socket.gethostname()
 
 
 def fleet_error(settings: Settings, what: str, hint: str = "") -> ConfigError:

@@ -84,7 +84,7 @@ class ValkeyBank:
         )
 
     async def publish(self, notice: GateNotice) -> None:
-        with _calls(self._address):
+        with bounded(self._address):
             await self._client.publish(msgspec.json.encode(notice).decode(), self._channel)
 
     async def receive(self) -> GateNotice:
@@ -95,19 +95,19 @@ class ValkeyBank:
             try:
                 message = await self._client.get_pubsub_message()
             except GlideError as error:
-                raise BankUnreachable(address=str(self._address), why=_why(error)) from error
+                raise BankUnreachable(address=str(self._address), why=why(error)) from error
             try:
                 return msgspec.json.decode(message.message, type=GateNotice)
             except msgspec.DecodeError as error:
                 _log.warning("fleet_notice_unreadable", why=str(error))
 
     async def _run(self, script: Script, keys: list[str | bytes], arguments: Sequence[str]) -> Any:
-        with _calls(self._address):
+        with bounded(self._address):
             return await self._client.invoke_script(script, keys=keys, args=list(arguments))
 
 
 @contextmanager
-def _calls(address: BankAddress) -> Iterator[None]:
+def bounded(address: BankAddress) -> Iterator[None]:
     """End what is inside within CALL_S. Raise BankUnreachable in place of the client's errors."""
     from glide import GlideError
 
@@ -115,7 +115,7 @@ def _calls(address: BankAddress) -> Iterator[None]:
         with trio.fail_after(CALL_S):
             yield
     except (GlideError, trio.TooSlowError) as error:
-        raise BankUnreachable(address=str(address), why=_why(error)) from error
+        raise BankUnreachable(address=str(address), why=why(error)) from error
 
 
 def channel_of(fleet: str) -> str:
@@ -138,7 +138,7 @@ def _texts(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
     return f"no answer within {CALL_S:g} s" if isinstance(error, trio.TooSlowError) else str(error).splitlines()[0][:200]
 
 
@@ -149,10 +149,10 @@ async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTL
 
     try:
         with trio.fail_after(2 * CONNECT_S):
-            client = await _connect(address, channel_of(fleet))
+            client = await connect(address, channel_of(fleet))
     except (GlideError, trio.TooSlowError) as error:
-        why = f"no connection within {2 * CONNECT_S:g} s" if isinstance(error, trio.TooSlowError) else _why(error)
-        raise BankUnreachable(address=str(address), why=why) from error
+        reason = f"no connection within {2 * CONNECT_S:g} s" if isinstance(error, trio.TooSlowError) else why(error)
+        raise BankUnreachable(address=str(address), why=reason) from error
     try:
         yield ValkeyBank(client, address, fleet, settle_s)
     finally:
@@ -160,7 +160,7 @@ async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTL
             await client.close()
 
 
-async def _connect(address: BankAddress, channel: str) -> GlideClient | GlideClusterClient:
+async def connect(address: BankAddress, channel: str) -> GlideClient | GlideClusterClient:
     """Connect to a server, or to the cluster that it belongs to, and listen on a channel."""
     from glide import GlideClient, GlideClusterClient, InfoSection, Logger, LogLevel
     from glide_shared.config import (

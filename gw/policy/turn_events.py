@@ -71,4 +71,28 @@ class TurnLinkClosed(_TurnEvent, frozen=True):
     link: int
 
 
-TurnEvent: TypeAlias = TurnTranscript | TurnChat | TurnAnswerText | TurnSpeech | TurnRequestEnded | TurnLinkClosed
+class TurnProcessEnded(_TurnEvent, frozen=True):
+    """A worker has ended, and with it its requests and connections."""
+
+
+TurnEvent: TypeAlias = (
+    TurnTranscript | TurnChat | TurnAnswerText | TurnSpeech | TurnRequestEnded | TurnLinkClosed | TurnProcessEnded
+)
+
+
+class TurnReport(msgspec.Struct, frozen=True, array_like=True):
+    """Events of one process of a gateway, for all gateways of its fleet."""
+
+    member: str
+    """Name of the gateway."""
+    run: str
+    """Name of this run of the gateway."""
+    number: int
+    """Number of the report, from 1 on, in this run."""
+    process: str
+    """Name of the worker; empty: the gateway's own requests."""
+    offset: float
+    """Seconds that the gateway's clock lacks to the server's."""
+    until: float
+    """Time of the report, by the gateway's clock, in Unix seconds. Its events are not later."""
+    events: list[TurnEvent]

@@ -1,4 +1,4 @@
-"""Finds the turns of requests, as the relay sees it: in this process (`gw.policy.turns`), or in one for several processes."""
+"""Finds the turns of requests, as the relay sees it: in this process (`gw.policy.turns`), or for several processes together."""
 
 from __future__ import annotations
 

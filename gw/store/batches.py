@@ -7,7 +7,16 @@ from functools import partial
 
 import apsw
 
-from gw.store import attempt_rollups, first_audio, minute_sums, model_minutes, owner_spend, requests, rollups
+from gw.store import (
+    attempt_rollups,
+    first_audio,
+    minute_sums,
+    model_minutes,
+    owner_spend,
+    requests,
+    rollups,
+    turn_joins,
+)
 from gw.store.row_times import RecentRows
 from gw.types.usage import RequestRecord
 
@@ -43,8 +52,9 @@ def write_batch(
         minute_sums.add(db, fresh, recent)
         model_minutes.add(db, fresh, recent)
         owner_spend.add(db, fresh)
-        requests.join_turns(db, fresh)
-        first_audio.add(db, fresh)
+        again = turn_joins.written_again(records, fresh)
+        joined = turn_joins.join_turns(db, turn_joins.joined_rows(records, again))
+        first_audio.add(db, [*fresh, *(record for record in again if record.id in joined)])
         db.execute("commit")
     except BaseException:
         recent.clear()

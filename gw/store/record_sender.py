@@ -20,10 +20,11 @@ import structlog
 import trio
 
 from gw.store.journal import Journal, Segment
+from gw.store.record_counters import Counters
 from gw.store.record_lines import INTENT, RECORD, encode_record
 from gw.store.record_log import log_safely
 from gw.store.rollup_versions import RollupVersions
-from gw.store.writer import GATHER_S, PROBE_S, QUEUED, SPARES_EVERY_S, Counters
+from gw.store.writer import GATHER_S, PROBE_S, QUEUED, SPARES_EVERY_S
 from gw.types.usage import RequestRecord
 
 BATCH_BYTES = 256 * 1024

@@ -36,9 +36,6 @@ COLUMNS = (
 _INSERT = f"""
 insert into requests ({", ".join(COLUMNS)}) values ({", ".join("?" * len(COLUMNS))}) on conflict (id) do nothing"""
 
-_JOIN = """
-update requests set turn_id = ?, session_id = coalesce(session_id, ?) where id = ? and project = ? and turn_id is null"""
-
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """Sums over requests; the fields are columns of the rollups."""
@@ -260,17 +257,6 @@ def between(
     bindings = {"since": since, "until": until, "project": project}
     [row] = db.execute(_TALLY, bindings)
     return struct_of(Totals, row), [(modality, ttfb) for modality, ttfb in db.execute(_TTFBS, bindings)]
-
-
-def join_turns(db: SqlConnection, records: Iterable[RequestRecord]) -> None:
-    """Give the earlier records named by `records` their turn. Within the caller's transaction."""
-    joined = [
-        (record.turn_id, record.session_id, earlier, record.project)
-        for record in records
-        for earlier in record.earlier or ()
-    ]
-    if joined:
-        db.executemany(_JOIN, joined)
 
 
 def find(db: SqlConnection, record_id: str) -> RequestRecord | None:

@@ -26,6 +26,7 @@ from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
 from gw.store.reader_pool import SqliteReaders
+from gw.store.record_counters import Counters
 from gw.store.record_database import Readers, Stats
 from gw.store.record_reader import RecordReader
 from gw.store.recovery import Replayed
@@ -34,7 +35,7 @@ from gw.store.rollup_versions import BucketVersions
 from gw.store.rollups import ModelUsage
 from gw.store.sqlite import close_for_another, open_reader, open_writer, prepare_folder, translated
 from gw.store.sqlite_records import SqliteRecords, SqliteTarget
-from gw.store.writer import GATHER_S, Counters, OnCommitted, Writer
+from gw.store.writer import GATHER_S, OnCommitted, Writer
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.entities import AuditEntry, Stored
 from gw.types.ids import Modality
@@ -243,8 +244,7 @@ class Store(Reader):
     @property
     def degraded(self) -> str:
         """Description of what is wrong, for people; empty = nothing."""
-        gone = self._writer.lost_database()
-        return "; ".join(filter(None, (self._journal.trouble, gone or self._writer.trouble)))
+        return "; ".join(filter(None, (self._journal.trouble, self._writer.lost_database() or self._writer.trouble)))
 
     @property
     def retention_held(self) -> str:

@@ -23,7 +23,6 @@ from functools import partial
 from pathlib import Path
 from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
 
-import attrs
 import msgspec
 import structlog
 import trio
@@ -33,6 +32,7 @@ from gw.store.batches import BATCH
 from gw.store.committer import CommitExecutor, Committed, Committer, Cutoff, ProcessEnded, unlink
 from gw.store.entity_rows import Change
 from gw.store.journal import Journal, Segment, read_record_lines
+from gw.store.record_counters import Counters
 from gw.store.record_log import log_safely, log_unwritable_line
 from gw.store.rollup_versions import RollupVersions
 from gw.telemetry.clock import Clock
@@ -42,6 +42,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 OnCommitted = Callable[[Sequence[bytes]], object]
 """Receives the lines of committed records, on the event loop. Must not block or raise."""
+Complete = Callable[[Iterable[tuple[str, bytes]]], list[bytes]]
 log = structlog.get_logger()
 
 QUEUED = 1_000  # finished records waiting for the disk, about 1 KB each; when full, they wait in the journal; no request waits
@@ -54,25 +55,14 @@ SPARES_EVERY_S = 10.0  # between two attempts to reserve spare segments, after r
 _PRUNE_ROWS = 2_000  # in one transaction, so that records wait briefly
 
 
-@attrs.define
-class Counters:
-    """Records since the start. `finished` = committed + set aside + still waiting; `dropped` are not counted in it."""
-
-    finished: int = 0
-    committed: int = 0
-    spilled: int = 0
-    dropped: int = 0
-    set_aside: int = 0
-    retries: int = 0
-    pruned: int = 0
-
-
 class _Waiting(NamedTuple):
     """A finished record: its line, and the segment that has the line, None = no segment has it."""
 
     id: str
     line: bytes
     segment: Segment | None
+    is_again: bool = False
+    """Whether it is committed already, and has got a turn."""
 
 
 class Writer:
@@ -84,6 +74,8 @@ class Writer:
     ) -> None:  # fmt: skip
         """`first_prune_s`: time from now until old records are deleted for the first time. `on_committed` gets each batch."""
         self._on_committed = on_committed
+        self.complete: Complete | None = None
+        """Returns the lines of records, given by id and line, with what has become known of them since."""
         self._executor = executor
         self._looked_at = -math.inf
         self._journal = journal
@@ -150,6 +142,15 @@ class Writer:
         self.counters.finished += 1
         if self._commit_events is not None:
             self._commit_events[id_] = trio.Event()
+        self._wake_for_record()
+
+    def put_again(self, id_: str, line: bytes) -> None:
+        """Take over a record that is committed already and has a turn since. It is left out while too many records wait."""
+        if self.depth >= QUEUED:
+            log_safely(log.info, "turn_not_stored", request_id=id_)
+            return
+        self._queue.append(_Waiting(id_, line, None, is_again=True))
+        self.counters.finished += 1
         self._wake_for_record()
 
     async def wait_room(self) -> None:
@@ -232,11 +233,17 @@ class Writer:
     async def _commit_next(self) -> bool:
         """Commit one batch; return False without one."""
         if not self._batch:
-            self._batch = await self._next_batch()
+            self._batch = self._completed(await self._next_batch())
         if self._batch:
             await self._commit()
             return True
         return False
+
+    def _completed(self, batch: list[_Waiting]) -> list[_Waiting]:
+        if self.complete is None or not batch:
+            return batch
+        lines = self.complete([(waiting.id, waiting.line) for waiting in batch])
+        return [waiting._replace(line=line) for waiting, line in zip(batch, lines, strict=True)]
 
     async def _wait(self) -> None:
         """Wait until maintenance is due; if records wait, only a moment for others that can share their commit."""
@@ -294,11 +301,12 @@ class Writer:
     def _acknowledge(self, committed: Committed) -> None:
         """Let go of the batch: its records are in the database, or are logged because they can never be."""
         for waiting in self._batch:
-            self._journal.committed(waiting.id, waiting.segment)
+            if not waiting.is_again:
+                self._journal.committed(waiting.id, waiting.segment)
             if self._commit_events is not None and (event := self._commit_events.pop(waiting.id, None)) is not None:
                 event.set()
         if self._on_committed is not None:
-            self._on_committed([waiting.line for waiting in self._batch])
+            self._on_committed([waiting.line for waiting in self._batch if not waiting.is_again])
         count, self._batch = len(self._batch), []
         self._finished = []
         for line, why in committed.refused:

@@ -22,8 +22,9 @@ import attrs
 import structlog
 import trio
 
+from gw.config.fleet_rules import member_name
 from gw.dialects.data_plane import DataPlane
-from gw.gateway import Gateway, member_name
+from gw.gateway import Gateway
 from gw.policy.turn_events import Owner
 from gw.store.worker_journals import journal_path
 from gw.telemetry.process_limits import connections_possible, streams_possible
@@ -82,7 +83,7 @@ class Keeper:
     def __init__(self, gateway: Gateway, bank: KeeperBank, count: int, descriptors: int, nursery: trio.Nursery) -> None:
         self._gateway = gateway
         self._bank = bank
-        self.turns = SharedTurns()
+        self.turns = SharedTurns() if gateway.fleet_turns is None else gateway.fleet_turns
         self._descriptors = descriptors
         self._nursery = nursery
         self._places = [_Place(number) for number in range(1, count + 1)]
@@ -350,7 +351,8 @@ async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptor
         bank.follow = keeper.pass_on
         gateway.relay.turns = keeper.turns
         keeper.turns.follow = keeper.spread_speech
-        nursery.start_soon(keeper.turns.run)
+        if isinstance(keeper.turns, SharedTurns):  # the gateway runs those of a fleet
+            nursery.start_soon(keeper.turns.run)
         gateway.registrar.follower = keeper.spread
         gateway.store.running_elsewhere = keeper.running
         gateway.store.gather_elsewhere = keeper.gather

@@ -8,20 +8,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import Protocol
 
 import trio
 
 from gw.policy.merged_turns import HOLD_S, MergedTurns
-from gw.policy.turn_events import Owner, TurnSpeech, TurnTranscript
+from gw.policy.turn_events import Owner, TurnEvent, TurnSpeech, TurnTranscript
 from gw.policy.turn_texts import TurnPlace, WrittenAnswer
 from gw.store.record_lines import encode_record
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech, RequestRecord
-from gw.workers.messages import TurnEvents
 
 SPREAD_S = 5.0
 """Between two messages to the workers that a key has speech: half the time after which they take it for silent."""
 MAX_OWNERS = 2_048
+
+
+class WorkerTurns(Protocol):
+    """Finds the turns of workers' requests: in the keeper, or in all gateways of a fleet (`gw.fleet_turns`)."""
+
+    def expect(self, process: str) -> None: ...
+
+    def take(self, process: str, events: Sequence[TurnEvent], until: float) -> None: ...
+
+    def until(self, process: str) -> float: ...
+
+    async def wait_applied(self, until: float, arrived: float) -> None: ...
+
+    def apply_all(self) -> None: ...
+
+    def completed(self, process: str, record: RequestRecord, line: bytes) -> tuple[RequestRecord, bytes]: ...
+
+    def complete(self, process: str, record: RequestRecord) -> RequestRecord: ...
+
+    def forget(self, process: str) -> None: ...
 
 
 class SharedTurns:
@@ -46,10 +66,10 @@ class SharedTurns:
         """Wait for the reports of a worker from now on."""
         self._merged.expect(process)
 
-    def take(self, process: str, report: TurnEvents) -> None:
+    def take(self, process: str, events: Sequence[TurnEvent], until: float) -> None:
         """Take over a report of a worker."""
-        self._spread(event.place.key[:2] for event in report.events if isinstance(event, TurnTranscript | TurnSpeech))
-        self._merged.add(process, report.events, report.until, trio.current_time())
+        self._spread(event.place.key[:2] for event in events if isinstance(event, TurnTranscript | TurnSpeech))
+        self._merged.add(process, events, until, trio.current_time())
         self._note_progress()
 
     def until(self, process: str) -> float:

@@ -34,6 +34,7 @@ from gw.config.secret_values import secrets_of
 from gw.dialects.data_plane import DataPlane
 from gw.gateway import Gateway, ProcessShare, open_gateway
 from gw.relay.leases import Leases
+from gw.relay.turn_reporter import TurnReporter
 from gw.store.record_sender import SentBatch
 from gw.store.worker_store import WorkerStore, open_worker_store
 from gw.telemetry.clock import SystemClock
@@ -66,13 +67,13 @@ from gw.workers.messages import (
     RunningRequests,
     SendRecords,
     StartWork,
+    TurnEvents,
     Unwatch,
     WorkerConfig,
     WorkerListens,
     WorkerReport,
     unpack_config,
 )  # fmt: skip
-from gw.workers.turn_reporter import TurnReporter
 
 Learn: TypeAlias = Callable[[Iterable[Secret]], None]
 
@@ -88,7 +89,7 @@ class Worker:
     def __init__(self, start: StartWork, link: KeeperLink, lines: LogLines) -> None:
         self.start = start
         self.link = link
-        self.turns = TurnReporter(link.send, SystemClock())
+        self.turns = TurnReporter(lambda events, until: link.send(TurnEvents(events, until)), SystemClock())
         self.drain = Drain()
         self.gateway: Gateway | None = None
         self.store: WorkerStore | None = None

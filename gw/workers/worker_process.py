@@ -60,7 +60,7 @@ from gw.workers.messages import (
     WorkerListens,
     WorkerReport,
 )  # fmt: skip
-from gw.workers.shared_turns import SharedTurns
+from gw.workers.shared_turns import WorkerTurns
 
 PROGRAM = "from gw.workers.worker_start import main; main()"
 _LOG_VARIABLES = ("GW_LOG_LEVEL", "GW_LOG_FORMAT", "NO_COLOR")
@@ -90,7 +90,7 @@ log = structlog.get_logger("gw.workers")
 class WorkerProcess:
     """`run` starts the process and stays with it until it has ended; `start` makes a worker of it."""
 
-    def __init__(self, gateway: Gateway, bank: SharedBank, turns: SharedTurns) -> None:
+    def __init__(self, gateway: Gateway, bank: SharedBank, turns: WorkerTurns) -> None:
         self.state: Literal["spare", "starting", "serving", "draining", "ended"] = "spare"
         self.name = ""
         self.journal: Path | None = None
@@ -200,7 +200,7 @@ class WorkerProcess:
             case RecordBatch():
                 self._arrive(message)
             case TurnEvents():
-                self._turns.take(self.name, message)
+                self._turns.take(self.name, message.events, message.until)
             case RecordsSent():
                 self._batches.send_nowait(None)
             case JoinBank() | AskBank() | LeaveBank():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
@@ -11,12 +12,12 @@ import attrs
 import trio
 
 from gw.net.http1 import Pool
+from gw.policy.turn_events import TurnEvent
+from gw.relay.turn_reporter import TurnReporter
 from gw.store.record_lines import decode_record, encode_record
 from gw.store.writer import GATHER_S
 from gw.types.usage import RequestRecord
-from gw.workers.messages import TurnEvents
 from gw.workers.shared_turns import SharedTurns
-from gw.workers.turn_reporter import TurnReporter
 from tests.contract.framework_calls import FRAMEWORKS, Slot, config, host_vendors
 from tests.contract.test_framework_calls import RIGHT, RIGHT_EACH, Found, one_after_the_other
 from tests.fakes.hosting import Kept, VirtualWallClock, open_plane
@@ -38,8 +39,8 @@ class WorkerRecords(Kept):
         shared.expect(name)
         nursery.start_soon(self.reporter.run)
 
-    def _take(self, message: TurnEvents) -> bool:
-        self._shared.take(self._name, message)
+    def _take(self, events: Sequence[TurnEvent], until: float) -> bool:
+        self._shared.take(self._name, events, until)
         return True
 
     def finish(self, record: RequestRecord) -> None:

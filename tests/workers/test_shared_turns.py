@@ -9,7 +9,6 @@ from gw.policy.turn_texts import TurnPlace
 from gw.store.record_lines import decode_record
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
-from gw.workers.messages import TurnEvents
 from gw.workers.shared_turns import MAX_OWNERS, SPREAD_S, SharedTurns
 from tests.fakes.records import record
 
@@ -39,9 +38,9 @@ def heard(at: float = 1.0) -> TurnTranscript:
 
 async def test_a_record_is_completed_once_other_workers_have_had_time_to_report(shared):
     shared.expect("a")
-    shared.take("b", TurnEvents([TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 1.2))
+    shared.take("b", [TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 1.2)
     await trio.sleep(HOLD_S / 2)
-    shared.take("a", TurnEvents([heard()], 1.0))
+    shared.take("a", [heard()], 1.0)
     began = trio.current_time()
     await shared.wait_applied(shared.until("b"), began)
     assert trio.current_time() <= began + HOLD_S
@@ -53,17 +52,17 @@ async def test_a_record_is_completed_once_other_workers_have_had_time_to_report(
 
 
 async def test_no_time_passes_when_all_workers_have_reported(shared):
-    shared.take("a", TurnEvents([heard()], 2.0))
-    shared.take("b", TurnEvents([], 2.0))
+    shared.take("a", [heard()], 2.0)
+    shared.take("b", [], 2.0)
     began = trio.current_time()
     await shared.wait_applied(shared.until("b"), began)
     assert trio.current_time() == began
 
 
 async def test_what_waits_is_applied_in_time_without_further_reports(shared):
-    shared.take("a", TurnEvents([], 0.5))
+    shared.take("a", [], 0.5)
     place = own("chat")
-    shared.take("b", TurnEvents([heard()], 1.0))
+    shared.take("b", [heard()], 1.0)
     shared.chat(place, lambda: LastUser(WORDS, 0), 1.1)
     assert place.turn_id is None
     await trio.sleep(HOLD_S + 0.001)
@@ -71,8 +70,8 @@ async def test_what_waits_is_applied_in_time_without_further_reports(shared):
 
 
 async def test_all_can_be_applied_at_once_for_callers_who_wait(shared):
-    shared.take("a", TurnEvents([], 0.5))
-    shared.take("b", TurnEvents([heard(), TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 1.2))
+    shared.take("a", [], 0.5)
+    shared.take("b", [heard(), TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 1.2)
     shared.apply_all()
     assert shared.complete("b", record("chat")).turn_id == "chat"
 
@@ -81,7 +80,7 @@ async def test_the_keepers_own_requests_are_joined_with_those_of_workers(shared)
     """A browser with a short-lived token transcribes and speaks through the keeper, its server thinks through a worker."""
     ear, voice, late = own("ear"), own("voice"), own("late")
     shared.transcript(ear, WORDS, 1.0, PART)
-    shared.take("a", TurnEvents([TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 3.0))
+    shared.take("a", [TurnChat(1.1, facts("chat"), LastUser(COMPACT, 0))], 3.0)
     answer = shared.chat(late, lambda: LastUser("Thank you", 0), 2.0)
     answer.pieces.append("You are welcome, good bye.")
     assert shared.speech(voice, "You are welcome", 2.1) is False
@@ -95,11 +94,11 @@ async def test_workers_learn_which_keys_speak_but_not_each_time(shared):
     spread = []
     shared.follow = spread.append
     spoken = TurnSpeech(1.0, facts("voice"), WORDS)
-    shared.take("a", TurnEvents([heard(), spoken, TurnChat(1.1, facts("chat"), None)], 1.2))
-    shared.take("b", TurnEvents([spoken], 1.3))
+    shared.take("a", [heard(), spoken, TurnChat(1.1, facts("chat"), None)], 1.2)
+    shared.take("b", [spoken], 1.3)
     assert spread == [[("default", "k")]]
     await trio.sleep(SPREAD_S)
-    shared.take("b", TurnEvents([spoken], 1.4))
+    shared.take("b", [spoken], 1.4)
     assert spread == [[("default", "k")]] * 2
     keys = [*map(str, range(MAX_OWNERS)), "k"]  # so many that the first one is forgotten, and spread again
     for key in keys:
@@ -108,8 +107,8 @@ async def test_workers_learn_which_keys_speak_but_not_each_time(shared):
 
 
 async def test_a_worker_that_has_ended_is_forgotten(shared):
-    shared.take("a", TurnEvents([], 0.5))
-    shared.take("b", TurnEvents([heard()], 2.0))
+    shared.take("a", [], 0.5)
+    shared.take("b", [heard()], 2.0)
     shared.forget("a")
     began = trio.current_time()
     await shared.wait_applied(2.0, began)

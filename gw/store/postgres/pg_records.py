@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-from gw.store import first_audio, requests
+from gw.store import first_audio, requests, turn_joins
 from gw.store.batches import VALUE_FAULTS
 from gw.store.postgres import partitions, slot_rollups
 from gw.store.postgres.pg_connection import PgConnection, storable
@@ -34,9 +34,10 @@ _INSERT = f"""
 insert into requests ({_NAMES}) select {_NAMES} from staging order by place on conflict (id, timestamp) do nothing returning id"""
 _TAKE = f"delete from requests where id = any(%s) and error_code = '{_INTERRUPTED}' returning {_NAMES}"
 _JOIN = """
-update requests r set turn_id = k.turn_id, session_id = coalesce(r.session_id, k.session_id)
-from unnest(%s::text[], %s::text[], %s::text[], %s::text[]) as k(turn_id, session_id, id, project)
-where r.id = k.id and r.project = k.project and r.turn_id is null and r.timestamp between {since} and {until}"""
+update requests r set turn_id = k.turn_id, session_id = coalesce(r.session_id, k.session_id), heard = coalesce(k.heard, r.heard)
+from unnest(%s::text[], %s::text[], %s::text[], %s::text[], %s::text[]) as k(turn_id, session_id, heard, id, project)
+where r.id = k.id and r.project = k.project and r.timestamp between {since} and {until}
+  and (r.turn_id is null or r.turn_id = k.turn_id and r.heard is null and k.heard is not null) returning r.id"""
 _LOCK_TURNS = """
 select pg_advisory_xact_lock(%s, number) from (select distinct hashtext(turn_id) as number from unnest(%s::text[]) turn_id order by 1) t"""
 _TURNS = """
@@ -100,8 +101,10 @@ class BatchWriter:
             known = _known(db, looked_up)
             fresh = _insert(db, [record for record in records if record.id not in known])
             slot_rollups.add(db, self.slot, fresh, self._recent)
-            _join_turns(db, fresh)
-            _count_first_audio(db, self.slot, first_audio.with_sound(fresh))
+            again = turn_joins.written_again(records, fresh)
+            joined = _join_turns(db, records, again)
+            heard = [*fresh, *(record for record in again if record.id in joined)]
+            _count_first_audio(db, self.slot, first_audio.with_sound(heard))
         return len(fresh)
 
 
@@ -142,12 +145,13 @@ def _between(sql: str, records: Collection[RequestRecord]) -> bytes:
     return sql.format(since=f"'{min(times) - _JOINED_WITHIN_S!r}'", until=f"'{max(times) + _JOINED_WITHIN_S!r}'").encode()
 
 
-def _join_turns(db: PgConnection, records: Iterable[RequestRecord]) -> None:
-    """Give the earlier records named by `records` their turn."""
-    joining = [record for record in records if record.earlier]
-    rows = [(record.turn_id, record.session_id, earlier, record.project) for record in joining for earlier in record.earlier or ()]
-    if rows:
-        db.raw.execute(_between(_JOIN, joining), [list(map(storable, column)) for column in zip(*rows, strict=True)])
+def _join_turns(db: PgConnection, records: Sequence[RequestRecord], again: Sequence[RequestRecord]) -> set[str]:
+    """Give stored records their turn, see `turn_joins.joined_rows`; return the ids of those that had none."""
+    rows = turn_joins.joined_rows(records, again)
+    if not rows:
+        return set()
+    columns = [list(map(storable, column)) for column in zip(*rows, strict=True)]
+    return {id_ for (id_,) in db.raw.execute(_between(_JOIN, records), columns)}
 
 
 def _count_first_audio(db: PgConnection, slot: int, fresh: Sequence[RequestRecord]) -> None:

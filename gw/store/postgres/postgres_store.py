@@ -6,6 +6,8 @@ the database is a file.
 
 from __future__ import annotations
 
+import base64
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -29,16 +31,19 @@ from gw.store.postgres.pg_schema import Progress
 from gw.store.postgres.shared_changes import SharedChanges, entities_version
 from gw.store.postgres.slot_rollups import owner_spend_of, spend_of
 from gw.store.postgres.sum_versions import SumVersions
+from gw.store.record_lines import encode_record
 from gw.store.recovery import Replayed
 from gw.store.report_process import ReportProcess
 from gw.store.rollups import Spend
 from gw.store.sqlite import prepare_folder
 from gw.store.store import CLOSE_S, FIRST_PRUNE_S, ReadOnlyStore, Store, running
-from gw.store.writer import OnCommitted, Writer
+from gw.store.writer import Complete, OnCommitted, Writer
 from gw.telemetry.clock import Clock
 from gw.types.entities import Stored
 from gw.types.secret import Secret
+from gw.types.usage import RequestRecord
 
+_TURNS_KEY = "turns_key"
 _NOBODY: Mapping[str, object] = {}
 LOCAL_FILES = "GW_DB_PATH"
 """Variable that names the files of one gateway."""
@@ -64,6 +69,25 @@ class PostgresStore(Store):
         stored = await super().entities()
         self.shared.known = max(version, self.shared.known)
         return stored
+
+    async def turns_key(self) -> bytes:
+        """Return the key with which the gateways of this database encrypt the words that they send to each other; make it if there is none.
+
+        It keeps words from whoever can read the messages, but not the database. Raises DatabaseLocked, StoreUnavailable.
+        """
+        async with self.changing():  # two gateways must not make one each
+            if (known := await self.meta(_TURNS_KEY)) is None:
+                known = base64.b64encode(os.urandom(32)).decode()
+                await self.change(Change(meta=((_TURNS_KEY, known),)))
+        return base64.b64decode(known)
+
+    def complete_by(self, complete: Complete) -> None:
+        """Have `complete` return the lines of records when they are committed, with what has become known of them since."""
+        self._writer.complete = complete
+
+    def join(self, record: RequestRecord) -> None:
+        """Write, soon, the turn of a record that was committed without it. Never blocks or raises."""
+        self._writer.put_again(record.id, encode_record(record))
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[bool]:

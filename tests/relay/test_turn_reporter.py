@@ -1,17 +1,26 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
 import pytest
 import trio
 
-from gw.policy.turn_events import TurnAnswerText, TurnChat, TurnLinkClosed, TurnRequestEnded, TurnSpeech, TurnTranscript
+from gw.policy.turn_events import (
+    TurnAnswerText,
+    TurnChat,
+    TurnEvent,
+    TurnLinkClosed,
+    TurnRequestEnded,
+    TurnSpeech,
+    TurnTranscript,
+)
 from gw.policy.turn_texts import MAX_TEXT, TurnPlace
+from gw.relay.turn_reporter import FLUSH_S, MAX_OWNERS, MOST_EVENTS, SILENT_CHATS, SILENT_S, TurnReporter
 from gw.types.ids import Link
 from gw.types.llm import LastUser
 from gw.workers.messages import FromWorker, TurnEvents
-from gw.workers.turn_reporter import FLUSH_S, MAX_OWNERS, MOST_EVENTS, SILENT_CHATS, SILENT_S, TurnReporter
 from tests.fakes.hosting import VirtualWallClock
 
 
@@ -22,7 +31,8 @@ class Keeper:
         self.is_gone = False
         self.reporter = TurnReporter(self.take, self.clock)
 
-    def take(self, message: TurnEvents) -> bool:
+    def take(self, events: Sequence[TurnEvent], until: float) -> bool:
+        message = TurnEvents(events, until)
         if not self.is_gone:
             self.reports.append(msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=FromWorker))
         return not self.is_gone

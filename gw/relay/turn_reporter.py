@@ -1,15 +1,15 @@
-"""Reports to the keeper what a worker knows of turns: the words of transcripts, of chat requests and their answers, and of speech.
+"""Reports what a process knows of turns: the words of transcripts, of chat requests and their answers, and of speech.
 
-Nothing waits for the keeper: reports are sent every FLUSH_S while there is something new, and before each batch of records. Keys whose
-requests are never about speech are not reported, until the keeper says that one of them has spoken.
+A worker reports to its keeper, a gateway of a fleet to all gateways. Nothing waits for them: reports are sent every FLUSH_S while there is
+something new, and before each batch of records. Keys whose requests are never about speech are not reported, until another process
+says that one of them has spoken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
-import msgspec
 import trio
 
 from gw.policy.turn_events import (
@@ -28,7 +28,6 @@ from gw.telemetry.clock import Clock
 from gw.types.ids import Link
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
-from gw.workers.messages import TurnEvents
 
 FLUSH_S = 0.02
 MOST_EVENTS = 1_000
@@ -48,8 +47,8 @@ class _Silence:
 class TurnReporter:
     """Implements `TurnFinder`. `run` must run beside."""
 
-    def __init__(self, send: Callable[[msgspec.Struct], bool], clock: Clock) -> None:
-        """`send` returns False when nobody takes messages any more."""
+    def __init__(self, send: Callable[[Sequence[TurnEvent], float], bool], clock: Clock) -> None:
+        """`send` gets all events up to a time, in Unix seconds, and returns False when nobody takes them any more."""
         self._send = send
         self._clock = clock
         self._events: list[TurnEvent] = []
@@ -91,7 +90,7 @@ class TurnReporter:
     # ---- reports
 
     async def run(self) -> None:
-        """Send reports until cancelled, or until the keeper is gone."""
+        """Send reports until cancelled, or until nobody takes them."""
         while not self._is_alone:
             if not self._events and not self._answers:
                 self._wake = trio.Event()
@@ -106,7 +105,7 @@ class TurnReporter:
         if self._is_alone or not (self._events or also_empty):
             return
         events, self._events, self._flushed_at = self._events, [], now
-        if not self._send(TurnEvents(events, now)):
+        if not self._send(events, now):
             self._is_alone = True
             self._answers.clear()
             self._links.clear()
