@@ -67,8 +67,8 @@ async def _receive(
 
     def take(frame: Frame) -> Pending:
         messages = protocol.receive(frame)
-        if len(messages) == 1 and isinstance(messages[0], Audio):  # nearly always
-            return live.send_audio_or_pending(messages[0].data)
+        if len(messages) == 1 and isinstance(message := messages[0], Audio):  # nearly always
+            return live.send_audio_or_pending(message.data)
         return _each(messages, handle)
 
     if (pending := _each(early, handle)) is not None:

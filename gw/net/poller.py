@@ -85,11 +85,11 @@ class Poller:
 
     def _call_back(self) -> None:
         """Run the callbacks of what has happened and of what happens meanwhile (a vendor's answer), up to a bound."""
-        budget = _EVENTS_PER_PASS
+        budget, callback_of = _EVENTS_PER_PASS, self._callbacks.get
         while budget > 0 and (events := self._epoll.poll(0, budget)):
             budget -= len(events)
             for descriptor, _ in events:
-                callback = self._callbacks.get(descriptor)
+                callback = callback_of(descriptor)
                 if callback is not None:
                     callback()
 
@@ -144,12 +144,13 @@ class Reading:
             self._take, self._callback = None, _closed  # both refer to this object or its owner: else a cycle for each connection
 
     def _readable(self) -> None:
-        if self._task is None or self._take is None:
+        take = self._take
+        if self._task is None or take is None:
             return  # forgotten earlier in this pass
         self._called = True
         try:
             data = self._sock.recv(READ_BYTES)
-            pending = self._take(data) if data else None
+            pending = take(data) if data else None
         except BlockingIOError:
             return
         except Exception as error:  # it is the session's, not the poller's

@@ -20,10 +20,6 @@ class Wakeup:
     def __init__(self) -> None:
         self._task: trio.lowlevel.Task | None = None
 
-    @property
-    def is_awaited(self) -> bool:
-        return self._task is not None
-
     async def wait(self) -> None:
         """Wait for the next `wake`. Raises trio.BusyResourceError if another task already waits."""
         if self._task is not None:

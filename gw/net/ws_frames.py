@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import trio
@@ -20,9 +21,14 @@ _CONTINUED: Final = 0
 _CLOSE: Final = 8
 _KNOWN: Final = frozenset((0, 1, 2, 8, 9, 10))
 _CONTROL_BYTES: Final = 125
-_KEY_BYTES: Final = 4_096
+_KEYS_BYTES: Final = 4_096
 
 Frames = list[tuple[int, bytes]]
+
+_SHORT: Final = struct.Struct(">BB")
+_MEDIUM: Final = struct.Struct(">BBH")
+_MASKED_MEDIUM: Final = struct.Struct(">BBH4s")
+_LONG: Final = struct.Struct(">BBQ")
 
 
 class Splitter:
@@ -32,7 +38,7 @@ class Splitter:
     is checked here: drop messages once it has left its state OPEN.
     """
 
-    __slots__ = ("_buffer", "_given_up", "_masked", "_most", "_needed", "fragmented")
+    __slots__ = ("_at_message", "_buffer", "_given_up", "_masked", "_most", "_needed", "fragmented")
 
     def __init__(self, *, masked: bool, most: int) -> None:
         self._masked = masked
@@ -41,13 +47,19 @@ class Splitter:
         self._needed = 0  # bytes of the frame that `_buffer` begins with, as far as is known
         self.fragmented = False  # the peer has begun a message in parts and not yet ended it
         self._given_up = False
+        self._at_message = True  # the next byte may begin a whole message: nothing is buffered, in parts or given up
 
     def feed(self, data: bytes) -> Frames:
         """Return (TEXT, payload), (BINARY, payload), (MACHINE, bytes), in order. An incomplete frame is buffered."""
+        if (message := self.whole_message(data)) is not None:
+            return [message]
+        frames = self._split(data)
+        self._at_message = not (self._buffer or self.fragmented or self._given_up)
+        return frames
+
+    def _split(self, data: bytes) -> Frames:
         if self._given_up:
             return [(MACHINE, data)]
-        if (frame := self.whole_message(data)) is not None:
-            return [frame]
         buffer = self._buffer
         if buffer:
             buffer += data
@@ -81,25 +93,22 @@ class Splitter:
         """Return the opcode and payload of a plain message of less than 64 KiB that is all of `data`, as nearly every read of a
         voice session is; None where `feed` has to look at it."""
         size = len(data)
-        if size < 8 or self._buffer or self.fragmented or self._given_up:
+        if size < 8 or not self._at_message:
             return None
-        first = data[0]
+        first, length, medium = _MEDIUM.unpack_from(data)
         if first != 0x82 and first != 0x81:
             return None
-        length, begins = data[1], 2
+        begins = 2
         if self._masked:
-            length -= 128
+            length, begins = length - 128, 6
         if length == 126:
-            length, begins = data[2] << 8 | data[3], 4
+            length, begins = medium, begins + 2
         elif not 0 <= length < 126:
             return None
-        if length > self._most:
+        if begins + length != size or length > self._most:
             return None
-        if not self._masked:
-            return (first & 15, data[begins:]) if begins + length == size else None
-        if begins + 4 + length != size:
-            return None
-        return first & 15, apply_mask(data[begins + 4 :], data[begins : begins + 4])
+        payload = data[begins:]
+        return first & 15, apply_mask(payload, data[begins - 4 : begins]) if self._masked else payload
 
     def _end(self, data: bytes, at: int) -> int:
         """Return where the frame at `at` ends, at least; 0 for an invalid frame."""
@@ -134,42 +143,41 @@ class Splitter:
         return MACHINE, data[at:end]
 
 
-_SHORT: Final = struct.Struct(">BB")
-_MEDIUM: Final = struct.Struct(">BBH")
-_LONG: Final = struct.Struct(">BBQ")
-
-
 def _head(opcode: int, length: int, mask: int) -> bytes:
+    """Return the head of a short or long message. Those between are most of a voice session: their heads are made in place."""
     if length < 126:
         return _SHORT.pack(128 | opcode, mask | length)
-    if length < 65_536:
-        return _MEDIUM.pack(128 | opcode, mask | 126, length)
     return _LONG.pack(128 | opcode, mask | 127, length)
 
 
 def from_server(opcode: int, data: bytes) -> bytes:
     """Return an unfragmented message."""
-    return _head(opcode, len(data), 0) + data
+    length = len(data)
+    if 125 < length < 65_536:
+        return _MEDIUM.pack(128 | opcode, 126, length) + data
+    return _head(opcode, length, 0) + data
+
+
+def _drawn_keys() -> Iterator[bytes]:
+    while True:
+        for (key,) in struct.iter_unpack("4s", secrets.token_bytes(_KEYS_BYTES)):
+            yield key
 
 
 class Masks:
     """Unpredictable masking keys, drawn many at a time: each draw is a system call."""
 
-    __slots__ = ("_at", "_keys")
+    __slots__ = ("_keys",)
 
     def __init__(self) -> None:
-        self._keys = b""
-        self._at = 0
+        self._keys = _drawn_keys()
 
     def from_client(self, opcode: int, data: bytes) -> bytes:
         """Return an unfragmented message."""
-        at = self._at
-        key = self._keys[at : at + 4]
-        if not key:
-            self._keys = secrets.token_bytes(_KEY_BYTES)
-            at, key = 0, self._keys[:4]
-        self._at = at + 4
-        return b"".join((_head(opcode, len(data), 128), key, apply_mask(data, key)))
+        key, length = next(self._keys), len(data)
+        if 125 < length < 65_536:
+            return _MASKED_MEDIUM.pack(128 | opcode, 254, length, key) + apply_mask(data, key)
+        return _head(opcode, length, 128) + key + apply_mask(data, key)
 
 
 class FrameTurn:

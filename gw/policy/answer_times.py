@@ -7,10 +7,11 @@ halved.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from typing import Final
 
 _BOUNDS_S: Final = tuple(0.05 * 1.2**n for n in range(32))
@@ -42,11 +43,9 @@ class Durations:
         if self._total < LEAST:
             return None
         above = self._total // 100  # values that may lie above it
-        for n in range(len(_BOUNDS_S), 0, -1):
-            above -= self._counts[n]
-            if above < 0:
-                return _BOUNDS_S[min(n, len(_BOUNDS_S) - 1)]
-        return _BOUNDS_S[0]
+        from_longest = list(accumulate(reversed(self._counts)))
+        bucket = len(_BOUNDS_S) - bisect_right(from_longest, above)
+        return _BOUNDS_S[min(bucket, len(_BOUNDS_S) - 1)]
 
 
 class ModelTimes:

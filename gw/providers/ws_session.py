@@ -212,7 +212,16 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
 
     def send_audio_or_pending(self, data: bytes) -> Pending:
         self.sent_at = self._now()
-        return _send_or_pending(self._ws, self._provider, self._wire.audio(data)) if data else None
+        if not data:
+            return None
+        frames, ws = self._wire.audio(data), self._ws
+        if not frames or not isinstance(frames, bytes):
+            return _send_or_pending(ws, self._provider, frames)
+        try:  # as `_send_or_pending` does, in place: most frames of live audio come here
+            pending = ws.send_or_pending(frames)
+        except WsClosed as closed:
+            raise why_closed(self._provider, closed) from None
+        return None if pending is None else _send_remainder(ws, self._provider, pending, ())
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
 

@@ -15,12 +15,10 @@ class HeldEnd:
         self._after_s = 0.0
 
     def passed_on(self, events: list[ListenEvent], *, flushed: bool, quiet_s: float, after_s: float) -> list[ListenEvent]:
-        """Return the events that the caller gets now. `flushed`: they may answer a flush of our own.
+        """Return the events that the caller gets now: all of them unless an end is held or, `flushed`, they may answer a flush of our own.
 
         More speech before the pause is over means that the utterance goes on: its end is dropped.
         """
-        if not flushed and self._end is None:
-            return events
         kept: list[ListenEvent] = []
         for event in events:
             if isinstance(event, UtteranceEnd):

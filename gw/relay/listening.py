@@ -154,8 +154,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         form = data if attempt.as_container else samples
         if not form:
             return None
-        attempt.fed += len(form)
-        if attempt.fed > attempt.noted:
+        attempt.fed = fed = attempt.fed + len(form)
+        if fed > attempt.noted:
             self._note_audio(attempt)
         try:
             pending = attempt.send_or_pending(form)
@@ -249,7 +249,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if not events:
             attempt.clock.alive(trio.current_time())
             return None
-        attempt.last_event_at, flushed = trio.current_time(), attempt.clock.is_probed
+        attempt.last_event_at, flushed = attempt.now(), attempt.clock.is_probed
         events = attempt.note_events(events, self.audio, attempt.last_event_at)
         self._note_answered(attempt)
         if not attempt.times.is_same:
@@ -271,8 +271,9 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             elif isinstance(event, ListenEnd):
                 attempt.ended = True
                 attempt.reported = event.usage
-        end_s = attempt.clock.pace.utterance_end_s
-        events = self._held.passed_on(events, flushed=flushed, quiet_s=self._quiet_s, after_s=end_s)
+        if flushed or self._held.is_held:
+            end_s = attempt.clock.pace.utterance_end_s
+            events = self._held.passed_on(events, flushed=flushed, quiet_s=self._quiet_s, after_s=end_s)
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         return self._emit(events) if events else None

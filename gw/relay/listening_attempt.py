@@ -44,8 +44,8 @@ NOTED_S = 5.0
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
     __slots__ = (
-        "_converter", "_kept_alive", "_now", "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed",
-        "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "sent_offset", "start_offset",
+        "_converter", "_kept_alive",  "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed",
+        "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "now", "sent_offset", "start_offset",
         "stretches", "times", "was_silent",
     )  # fmt: skip
 
@@ -97,8 +97,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self._send: Callable[[bytes], Pending] = (
             session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
         )
-        self._now = clock_of_run()
-        self.clock = SilenceClock(session.pace, times, silence_s, self._now())
+        self.now = clock_of_run()
+        self.clock = SilenceClock(session.pace, times, silence_s, self.now())
         self._padded = session if isinstance(session, PaddedListenSession) else None
         self._kept_alive = session if isinstance(session, KeptAliveListenSession) else None
 
@@ -142,7 +142,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     def hear(self, speech_s: float) -> None:
         """Note that speech was sent."""
-        self.clock.hear(self._now(), speech_s)
+        self.clock.hear(self.now(), speech_s)
         if not self.is_watched:
             self.watcher.wake()
 
@@ -191,14 +191,17 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
         Return the events, with times that can be.
         """
-        sent_s = MOST_AUDIO_S if self.as_container else audio.replay.seconds(audio.replay.end) + self.padding_s
+        sent_s = MOST_AUDIO_S
+        if not self.as_container:
+            padding_s = 0.0 if self._padded is None else self._padded.padding_s  # in place of the property: this is every event
+            sent_s = audio.replay.seconds(audio.replay.end) + padding_s
         events = within(events, sent_s + AHEAD_S)
         clock, uncovered_s = self.clock, 0.0
         for last in reversed(events):
             if isinstance(last, (Interim, Final)):
                 if last.words:
                     uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
-                elif not clock.pace.has_times and isinstance(last, Final):
+                elif isinstance(last, Final) and not clock.pace.has_times:
                     uncovered_s = audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
                 break
         clock.event(now, uncovered_s)

@@ -47,14 +47,18 @@ class ReplayBuffer:
         offset = int(at_s * self._rate)
         return offset - offset % self._block
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes) -> int:
+        """Return how many bytes from the beginning of the buffer had to go for it."""
         if self._pieces is None:
             self._pieces = deque()
         self._pieces.append(data)
-        self.end += len(data)
-        if self.end - self.start > self._max_bytes:
-            offset = self.end - self._max_bytes
-            self._drop(offset + -offset % self._block)
+        self.end = end = self.end + len(data)
+        start = self.start
+        if end - start <= self._max_bytes:
+            return 0
+        offset = end - self._max_bytes
+        self._drop(offset + -offset % self._block)
+        return self.start - start
 
     def final_until(self, at_s: float) -> None:
         """Drop the audio before `at_s`, which a final transcript covers."""
@@ -77,15 +81,14 @@ class ReplayBuffer:
         return b"".join(parts)
 
     def _drop(self, offset: int) -> None:
-        while self._pieces and self.start < offset:
-            piece = self._pieces[0]
-            surplus = offset - self.start
-            if surplus < len(piece):
-                self._pieces[0] = piece[surplus:]
-                self.start = offset
-                return
-            self._pieces.popleft()
-            self.start += len(piece)
+        pieces, start = self._pieces, self.start
+        while pieces and start < offset:
+            piece = pieces.popleft()
+            start += len(piece)
+            if start > offset:
+                pieces.appendleft(piece[offset - start :])
+                start = offset
+        self.start = start
 
 
 MARGIN_S = 0.3  # silence that stays around what is sent to the next provider
@@ -169,10 +172,8 @@ class SessionAudio:
     def keep(self, samples: bytes) -> float:
         """Add samples to the buffer, and listen to them. Return the seconds of speech noticed with them."""
         replay = self.replay
-        before = replay.start
-        replay.append(samples)
-        if replay.start > before:
-            from_s, until_s = replay.seconds(before), replay.seconds(replay.start)
+        if dropped := replay.append(samples):
+            from_s, until_s = replay.seconds(replay.start - dropped), replay.seconds(replay.start)
             self._lost_s += self.ear.speech_between(from_s, until_s)
             self.ear.forget(until_s)
         return self.ear.feed(samples)

@@ -141,8 +141,7 @@ class Connection:
             self.dropped += len(data)
         else:
             self.buffer += data
-        if self._changed.is_awaited:
-            self._changed.wake()
+        self._changed.wake()
         return None
 
     def hung_up(self) -> None:

@@ -208,7 +208,7 @@ class DeepgramListenClient:
     def receive(self, frame: Frame) -> list[ListenEvent]:
         """Decode a frame. Raises ProviderError for `Error`, UpstreamProtocolError for a malformed frame."""
         message = decode_upstream(_MESSAGE, frame, self._provider)
-        raw = frame_text(frame) if self._keep_raw else None
+        raw = None if not self._keep_raw else frame if isinstance(frame, str) else frame_text(frame)
         match message.type:
             case "Results":
                 return self._results(message, raw)
@@ -229,27 +229,28 @@ class DeepgramListenClient:
         return unknown(raw)
 
     def _results(self, message: _Message, raw: str | None) -> list[ListenEvent]:
-        alternatives = message.channel.alternatives if isinstance(message.channel, _Channel) else []
+        channel, is_final = message.channel, message.is_final
+        alternatives = channel.alternatives if isinstance(channel, _Channel) else []
         best = alternatives[0] if alternatives else Alternative()
         end_s = message.start + (message.duration or 0.0)
-        if best.transcript and not (message.is_final or self._interims):
+        if not (text := best.transcript):
+            events = unknown(raw)
+        elif is_final or self._interims:
             self._speaking = True
-            events: list[ListenEvent] = []
-        elif best.transcript:
-            self._speaking = True
-            kind = Final if message.is_final else Interim
+            kind, words = Final if is_final else Interim, best.words
             result = kind(
-                text=best.transcript,
-                start_s=best.words[0].start if best.words else message.start,
-                end_s=end_s if message.is_final or not best.words else best.words[-1].end,
-                words=best.common_words,
+                text=text,
+                start_s=words[0].start if words else message.start,
+                end_s=end_s if is_final or not words else words[-1].end,
+                words=best.common_words if words else (),
                 language=best.languages[0] if best.languages else None,
                 confidence=best.confidence,
                 raw=raw,
             )
             events = [result]
         else:
-            events = unknown(raw)
+            self._speaking = True
+            events = []
         if message.speech_final and self._speaking:
             self._speaking = False
             events.append(UtteranceEnd(at_s=end_s))

@@ -27,6 +27,15 @@ def test_the_percentile_is_at_most_a_fifth_too_high(low, high):
     assert exact * 0.97 <= durations(values).p99_s <= exact * 1.25
 
 
+def test_it_is_the_bound_above_all_but_a_hundredth_of_the_values():
+    chance = random.Random(2)
+    for count in (LEAST, 99, 100, 101, 250, 1_999):
+        values = sorted(chance.choice((0.01, 0.06, 0.3, 2.0, 20.0)) for _ in range(count))
+        reached = values[-1 - count // 100]
+        assert durations(values).p99_s == durations([reached] * LEAST).p99_s
+    assert durations([0.01] * LEAST).p99_s == 0.05
+
+
 def test_one_slow_answer_in_a_hundred_does_not_count():
     assert durations([0.3] * 199 + [9.0]).p99_s < 0.4
     assert durations([0.3] * 95 + [9.0] * 5).p99_s > 8

@@ -41,10 +41,11 @@ def test_a_transcript_ahead_of_the_audio_lets_go_of_all_there_is():
 
 def test_it_has_a_bound():
     replay = made(max_s=1.0)
-    for _ in range(30):
-        replay.append(b"x" * 3_201)
+    dropped = [replay.append(b"x" * 3_201) for _ in range(30)]
     assert replay.end - replay.start <= SECOND
     assert replay.start % 2 == 0
+    assert dropped[:9] == [0] * 9
+    assert sum(dropped) == replay.start > 0
 
 
 def test_a_container_can_only_be_heard_from_its_beginning():

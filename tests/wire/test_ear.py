@@ -124,6 +124,25 @@ def test_every_raw_encoding_is_heard(encoding):
     assert ear.at_s == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("encoding", "sample_bytes"), [("pcm_s16le", 2), ("pcm_f32le", 4), ("mulaw", 1), ("alaw", 1)])
+def test_pieces_of_any_length_are_heard_as_far_as_they_have_whole_samples(encoding, sample_bytes):
+    fmt = AudioFormat(encoding=encoding, sample_rate_hz=16_000)
+    for size in range(80):
+        ear = Ear(fmt)
+        ear.feed(bytes(size))
+        assert ear.at_s == pytest.approx(size / fmt.bytes_per_second if size >= sample_bytes else 0.0)
+
+
+def test_the_loudest_of_the_samples_examined_counts_whatever_its_sign():
+    for level in (2_000, -2_000):
+        for at in range(0, 320, 8):
+            ear = Ear(PCM_16K)
+            samples = array("h", bytes(640))
+            samples[at] = level
+            ear.feed(samples.tobytes())
+            assert ear.loud_until_s == 0.02
+
+
 def test_odd_bytes_and_stereo():
     ear = Ear(AudioFormat(encoding="pcm_s16le", sample_rate_hz=16_000, channels=2))
     assert feed(ear, tone(2.0, 5_000), 0.04) == pytest.approx(1.0, abs=0.05)
