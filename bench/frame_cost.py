@@ -6,9 +6,9 @@ Opens `--sessions` live transcriptions in Deepgram's protocol through a gateway 
 In each round every caller sends 20 ms of audio, and the vendor answers each with a transcript; the round ends with the last answer.
 Prints the CPU of the gateway's event loop for a frame (kernel accounting): the cheapest round, which other programs have
 disturbed least, and the median. `--compare` measures the gateway of another checkout too, in turn with this one. `--instructions` counts
-the machine instructions of a frame and its answer outside of the kernel with valgrind, by function. Timers count as well, and run more often
-for each frame while valgrind is slow: with `--sessions 4` a round takes about the 20 ms of a frame.
-How many sessions fit on a core, and how long answers take: `bench/duplex.py`.
+the machine instructions of a frame and its answer outside of the kernel with valgrind, by function. Timers count as well, and run
+more often for each frame while valgrind is slow: with `--sessions 4` a round takes about the 20 ms of a frame. How many sessions fit on
+a core, and how long answers take: `bench/duplex.py`.
 """
 
 from __future__ import annotations
