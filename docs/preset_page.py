@@ -50,6 +50,8 @@ def _section(name: str, preset: Preset, book: PriceBook) -> Iterator[str]:
         points.append(none if unpriced else "List prices are included.")
     yield "".join(f"- {point}\n" for point in points) + ("\n" if points else "")
     sources = "; ".join(f"{modality}: {section.source}" for modality, section in preset.sections.items())
+    if preset.conversation:
+        sources += f"; conversations: {preset.conversation.source}"
     yield f"Sources, read on {preset.seen.isoformat()}: {sources}.\n"
 
 
@@ -57,6 +59,8 @@ def _offers(preset: Preset) -> Iterator[str]:
     if preset.llm:
         yield "chat"
         yield from preset.llm.endpoints
+    if preset.conversation:
+        yield "conversations"
     if preset.stt:
         yield "transcription of recordings"
         if preset.stt.live:
@@ -74,6 +78,8 @@ def _configuration(name: str, preset: Preset) -> Iterator[str]:
     yield "models:\n"
     for modality, section in preset.sections.items():
         yield f"  {modality}:\n    {name}/{section.example}:\n"
+        if modality == "llm" and preset.conversation:
+            yield f"    {name}/{preset.conversation.example}:\n"
 
 
 def _chat(chat: PresetChat) -> Iterator[str]:

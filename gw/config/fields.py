@@ -354,6 +354,7 @@ _AMOUNT_DESCRIPTIONS = {
     "per_second": "used when the vendor reports no tokens",
     "per_search": "for each web search that the vendor makes, beside the tokens",
     "per_request": "beside the tokens",
+    "per_message": "for each text message of a conversation, beside its duration",
     "min_seconds": "shortest audio billed for",
     "step_seconds": "audio is billed in steps of this length",
 }

@@ -70,6 +70,7 @@ async def _exchange(session: WebSocketSession, live: ConversingSession) -> None:
     with one_error():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_pass_on, session, live, nursery.cancel_scope)
+            nursery.start_soon(live.keep_reserved)
             while (frame := await live.receive()) is not None:
                 await session.socket.send(frame)
             nursery.cancel_scope.cancel()

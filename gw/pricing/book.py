@@ -146,8 +146,12 @@ class PriceBook:
                 return Cost(nusd=_round(amount), source=source)
         if usage.characters > 0 and price.characters is not None:
             return Cost(nusd=_round(usage.characters * price.characters * _PER), source=source)
+        messages = dimensions.text_messages * (price.text_messages or 0) * _PER
         if 0 < usage.audio_seconds <= LONGEST_S and price.audio_seconds is not None:
-            return Cost(nusd=_round(_billed_microseconds(usage, price) * (price.audio_seconds + extra)), source=source)
+            amount = _billed_microseconds(usage, price) * (price.audio_seconds + extra)
+            return Cost(nusd=_round(amount + messages), source=source)
+        if messages > 0 and usage.audio_seconds <= 0 and not by_token:
+            return Cost(nusd=_round(messages), source=source)
         if by_token or usage.characters > 0 or not usage.audio_seconds <= 0:  # "not <=" also for NaN
             return Cost(nusd=None, source="unpriced")
         return Cost(nusd=0, source=price.source)
@@ -177,6 +181,8 @@ def _applicable(price: Price, usage: Usage) -> tuple[Price, list[str]]:
             ignored.append(f"region {dimensions.region}")
         if dimensions.searches > 0 and price.searches is None:
             ignored.append("searches")
+        if dimensions.text_messages > 0 and price.text_messages is None:
+            ignored.append("text_messages")
         if dimensions.cache_write_long_tokens > 0 and price.cache_write_long_tokens is None:
             ignored.append("cache_write_long_tokens")
         if dimensions.image_tokens > 0 and price.image_tokens is None:

@@ -31,12 +31,12 @@ _PAID: Mapping[str, Mapping[str, tuple[str, int]]] = {
         "per_request": ("requests", 1),
     },
     "1M_characters": {"usd": ("characters", _MILLION)},
-    "second": {"usd": ("audio_seconds", 1)},
-    "minute": {"usd": ("audio_seconds", 60)},
-    "hour": {"usd": ("audio_seconds", 3_600)},
+    "second": {"usd": ("audio_seconds", 1), "per_message": ("text_messages", 1)},
+    "minute": {"usd": ("audio_seconds", 60), "per_message": ("text_messages", 1)},
+    "hour": {"usd": ("audio_seconds", 3_600), "per_message": ("text_messages", 1)},
 }
 """Unit → its amounts → the counter of usage that an amount pays for, and how many of it. `per_second` is the rate used when
-the vendor reports no tokens; `per_search` and `per_request` are billed beside the tokens."""
+the vendor reports no tokens; `per_search` and `per_request` are billed beside the tokens, `per_message` beside the duration."""
 UNITS = tuple(_PAID)
 AMOUNTS: Mapping[str, tuple[str, ...]] = {
     unit: (*paid, *_SECONDS) if paid.get("usd", ("",))[0] == "audio_seconds" else tuple(paid)
@@ -101,6 +101,8 @@ def price_text(price: Price, modality: Modality) -> str:
         rates.append(f"{price.characters / NANO:g} per 1M characters")
     if price.searches is not None:
         rates.append(f"{price.searches / _MILLION / NANO:g} per search")
+    if price.text_messages is not None:
+        rates.append(f"{price.text_messages / _MILLION / NANO:g} per text message")
     if price.requests:
         rates.append(f"{price.requests / _MILLION / NANO:g} per request")
     rates += [f"other prices for {', '.join(price.tiers)}"] if price.tiers else []

@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from gw.providers import gemini_speech, openai_like, utterance_stt
+from gw.providers import gemini_speech, openai_like, realtime_conversation, utterance_stt
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.realtime_stt import by_socket_or_utterance
@@ -30,12 +30,13 @@ from gw.providers.spec import (
 )
 from gw.types.audio import AudioFormat
 from gw.types.llm import Ability, ChatRequest
-from gw.types.presets import Preset, PresetChat, PresetRecordings, PresetSpeech
+from gw.types.presets import Preset, PresetChat, PresetConversation, PresetRecordings, PresetSpeech
 from gw.types.secret import Secret
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, NO_STORE, OTHERS, PROMPT, SPEED
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakRequest
 from gw.wire import chat_variants
+from gw.wire.realtime_duration import SessionDuration
 
 KeyHeaders = Callable[[Secret], list[tuple[bytes, bytes]]]
 _ENDPOINTS: Mapping[str, ChatWire] = {
@@ -80,7 +81,17 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
                 spec, speak_rates_hz=gemini_speech.RATES_HZ, transports={**spec.transports, "speak": "HTTP, events"},
                 reported=spec.reported | {"speak", "speak_live"}, units={"speak": "tokens", "speak_live": "tokens"},
             )
+    if preset.conversation is not None:
+        spec = _with_conversations(spec, preset.conversation)
     return spec
+
+
+def _with_conversations(spec: ProviderSpec, preset: PresetConversation) -> ProviderSpec:
+    return attrs.evolve(
+        spec, converse=partial(realtime_conversation.converse, top_level=preset.top_level),
+        converses=lambda model: model.startswith(preset.prefix),
+        converse_counter=SessionDuration if preset.billed_by == "duration" else None,
+    )
 
 
 def _key_in(header: bytes) -> KeyHeaders:

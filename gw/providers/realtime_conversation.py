@@ -13,7 +13,9 @@ from urllib.parse import quote
 from gw.net.ws import WebSocket, WsClosed
 from gw.providers.spec import Account, ConverseRequest, ConverseSession, bearer
 from gw.providers.ws_session import NORMAL_CLOSES, open_socket, why_closed
+from gw.types.presets import SessionMember
 from gw.wire.json_frames import frame_text
+from gw.wire.openai_realtime_events import with_top_level
 
 _MODEL = re.compile(r"realtime(?!-(whisper|translate|transcribe))")
 
@@ -24,11 +26,14 @@ def hears_and_speaks(model: str) -> bool:
 
 
 class _ConversationSocket(ConverseSession):
-    def __init__(self, ws: WebSocket, provider: str) -> None:
+    def __init__(self, ws: WebSocket, provider: str, top_level: frozenset[SessionMember]) -> None:
         self._ws = ws
         self._provider = provider
+        self._top_level = top_level
 
     async def send(self, frame: str) -> None:
+        if self._top_level:
+            frame = with_top_level(frame, self._top_level)
         try:
             await self._ws.send(frame)
         except WsClosed as closed:
@@ -44,8 +49,13 @@ class _ConversationSocket(ConverseSession):
 
 
 @asynccontextmanager
-async def converse(request: ConverseRequest, account: Account) -> AsyncIterator[ConverseSession]:
-    """Open the socket of a conversation. Raises ProviderError."""
+async def converse(
+    request: ConverseRequest, account: Account, *, top_level: frozenset[SessionMember] = frozenset()
+) -> AsyncIterator[ConverseSession]:
+    """Open the socket of a conversation. Raises ProviderError.
+
+    `top_level`: settings that the vendor has at the top of a session, where OpenAI has them within `audio`.
+    """
     path = "/realtime?model=" + quote(account.model, safe="")
     async with open_socket(account, path, [*bearer(account.api_key), *request.headers]) as ws:
-        yield _ConversationSocket(ws, account.provider_id)
+        yield _ConversationSocket(ws, account.provider_id, top_level)

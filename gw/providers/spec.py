@@ -202,6 +202,26 @@ class ConverseSession(Protocol):
         """Return the next frame; None when the vendor has closed the session normally."""
 
 
+class ConverseCounter(Protocol):
+    """Counts the frames of one session for a vendor that bills its duration. Times are seconds since the session began."""
+
+    text_messages: int
+    """Messages of text that the vendor bills one by one."""
+
+    @property
+    def reported_s(self) -> float:
+        """Return the vendor's last total; 0.0 before it has said one."""
+
+    def sent(self, frame: str) -> None:
+        """Count a frame of the caller."""
+
+    def received(self, frame: str, elapsed_s: float) -> None:
+        """Count a frame of the vendor."""
+
+    def total_s(self, elapsed_s: float) -> float:
+        """Return the seconds billed until now."""
+
+
 ConverseCall = Callable[[ConverseRequest, Account], AbstractAsyncContextManager[ConverseSession]]
 ChatCall = Callable[[ChatRequest, Account], AbstractAsyncContextManager[ChatStream]]
 TranscribeCall = Callable[[TranscribeRequest, Account], AbstractAsyncContextManager[TranscribeStream]]
@@ -279,6 +299,8 @@ class ProviderSpec:
     converse: ConverseCall | None = None
     """A conversation with a model that hears and speaks itself; `converses` says of a model's name whether it does."""
     converses: Callable[[str], bool] | None = None
+    converse_counter: Callable[[], ConverseCounter] | None = None
+    """Makes the counter of a session whose vendor bills its duration; None: it bills tokens, and reports them."""
     speak_socket: Callable[[SpeakLiveRequest, Account], tuple[str, list[tuple[bytes, bytes]]]] | None = None
     """Path and headers of the socket of `speak_live`, which can be dialled ahead; None where there is none."""
     health_path: str = "/models"

@@ -301,6 +301,16 @@ class Ledger:
             self._reserved[project] = self._reserved.get(project, 0) + nusd
         return Reservation(project, self._day, nusd, leases)
 
+    def extend(self, reservation: Reservation, nusd: int) -> None:
+        """Set more aside for a request that runs."""
+        project = reservation.project
+        self._reserved[project] = self._reserved.get(project, 0) + nusd
+        reservation.nusd += nusd
+        if reservation.key is not None:
+            reservation.key.reserved += nusd
+        if reservation.leases and self.shared is not None:
+            self.shared.reserve(reservation.leases, nusd)
+
     def settle(self, reservation: Reservation, nusd: int, estimated_nusd: int = 0) -> None:
         """Release the reservation and add the real cost of the request, and the estimate for what has no known cost."""
         project = reservation.project
@@ -346,20 +356,29 @@ def admit(
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= (ledger.most(project) or 0):
         raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
+    leases = check_budget(ledger, project, estimate_nusd, store_accepts=store_accepts, on_full_disk=on_full_disk, budgets=budgets)
+    return ledger.reserve(project.id, estimate_nusd, leases)
+
+
+def check_budget(
+    ledger: Ledger, project: Project, estimate_nusd: int, *, used_nusd: int = 0, store_accepts: bool,
+    on_full_disk: OnFullDisk = "budgets", budgets: BudgetOwner | None = None,
+) -> Sequence[Lease]:  # fmt: skip
+    """Return the leases of which the estimate is a part. `used_nusd`: what is used already of all that is reserved. Raise like `admit`."""
     if on_full_disk == "refuse" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")
     if ledger.shared is None and not project.daily_budget_nusd:
-        return ledger.reserve(project.id, estimate_nusd)
+        return ()
     if project.daily_budget_nusd and project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
     if ledger.shared is not None:
         if budgets is None:
-            return ledger.reserve(project.id, estimate_nusd)
+            return ()
         leases = ledger.budget_leases(budgets)
         ledger.shared.check(budgets, leases, estimate_nusd)
-        return ledger.reserve(project.id, estimate_nusd, tuple([one.lease for one in leases]))
+        return tuple([one.lease for one in leases])
     limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
-    committed = spent + ledger.reserved(project.id)
+    committed, spent = spent + ledger.reserved(project.id), spent + used_nusd
     verdict = budget.decide(
         committed_nusd=committed, estimate_nusd=estimate_nusd, budget_nusd=limit, action=project.budget_action
     )
@@ -372,4 +391,4 @@ def admit(
         )
     if verdict == "warn" and committed >= limit:
         _log.warning("budget_exceeded", project=project.id, daily_budget_usd=limit / NANO, spent_usd=spent / NANO)
-    return ledger.reserve(project.id, estimate_nusd)
+    return ()

@@ -30,7 +30,7 @@ from gw.relay.admission import Reservation
 from gw.relay.candidate_list import Candidates
 from gw.relay.endpoints import Endpoints
 from gw.relay.honoured import chat_honoured, check_offered, honoured, takes_own
-from gw.relay.key_limits import allowed, budgets_of
+from gw.relay.key_limits import allowed, budgets_of, check_rate
 from gw.relay.leased_limits import LeasedBucket, LeasedSlots
 from gw.relay.limits import Gate, ProviderLimits, UncalledGate
 from gw.relay.meter import Meter, cost_of, price_of
@@ -196,6 +196,25 @@ class CandidatePlanner:
         if caller.key_id is not None:
             ledger.charge_key(reservation, caller.key_id, request_limits.key_leases(ledger, candidates, caller))
 
+    def admit_more(self, meter: Meter, candidates: Candidates, nusd: int, used_nusd: int) -> None:
+        """Reserve more for a request that runs, and has used `used_nusd` of it. Raise what `admit` raises for want of money."""
+        accounting, caller, reservation = self.accounting, meter.caller, meter.reservation
+        assert reservation is not None
+        ledger, accepting = accounting.ledger, accounting.records.accepting
+        if caller.limits is not None or candidates.longer is not None:
+            self._check_limits(candidates, caller, nusd, accepting=accepting, has_place=True, is_new=False)
+        admission.check_budget(
+            ledger, candidates.project, nusd, used_nusd=used_nusd, store_accepts=accepting, on_full_disk=self._on_full_disk,
+            budgets=candidates.budgets,
+        )  # fmt: skip
+        ledger.extend(reservation, nusd)
+
+    def count_response(self, caller: Caller) -> None:
+        """Count a response of a session for the rate of the caller's key. Raise KeyRateLimited for one too many."""
+        if caller.limits is not None and caller.key_id is not None:
+            key = self.accounting.ledger.limited_key(caller.key_id, caller.limits)
+            check_rate(key, caller.limits, caller.key_id, trio.current_time())
+
     def count(self, candidates: Candidates, caller: Caller) -> Reservation:
         """Return a reservation of no money and without any check, which counts as a request at once until it is settled."""
         ledger = self.accounting.ledger
@@ -206,7 +225,7 @@ class CandidatePlanner:
         return reservation
 
     def _check_limits(
-        self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, accepting: bool, has_place: bool
+        self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, accepting: bool, has_place: bool, is_new: bool = True
     ) -> None:
         """Check the limits of the caller's key, and the project's budgets of more than a day."""
         longer, limits = candidates.longer, caller.limits
@@ -214,7 +233,7 @@ class CandidatePlanner:
         if must_hold and not accepting and self._on_full_disk == "budgets":
             raise StoreUnavailable(what="usage cannot be recorded now, and the budget of this project or key must hold")
         now = trio.current_time()
-        request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, now, has_place=has_place)
+        request_limits.check_limits(self.accounting.ledger, candidates, caller, estimate_nusd, now, has_place=has_place, is_new=is_new)
 
     def _place(self, candidates: Candidates, caller: Caller) -> Awaitable[bool] | None:
         """Return the wait of a request whose key, project or only provider has as many at once as it may; else None."""

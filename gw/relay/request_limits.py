@@ -46,11 +46,12 @@ def shared_key(ledger: Ledger, caller: Caller) -> SharedKey | None:
 
 
 def check_limits(
-    ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int, now: float, *, has_place: bool = False
-) -> None:
+    ledger: Ledger, candidates: Candidates, caller: Caller, estimate_nusd: int, now: float, *, has_place: bool = False,
+    is_new: bool = True,
+) -> None:  # fmt: skip
     """Check the limits of the caller's key, and the project's budgets of more than a day. `now` is monotonic.
 
-    `has_place`: the request takes over a place among those at once.
+    `has_place`: the request takes over a place among those at once. `is_new`: it counts as one more for the key's rate.
 
     Raise what `gw.relay.key_limits` and `SharedBudgets.check` raise.
     """
@@ -68,4 +69,5 @@ def check_limits(
             ledger.shared.check(owner, ledger.budget_leases(owner), estimate_nusd)
         else:
             check_budgets(owner, today=key.spend.today, earlier=key.spend.earlier, reserved=key.reserved)
-    check_rate(key, limits, caller.key_id, now)
+    if is_new:
+        check_rate(key, limits, caller.key_id, now)

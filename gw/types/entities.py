@@ -130,6 +130,8 @@ class Price:
     characters: int | None = None
     searches: int | None = None
     """For web searches, beside the tokens."""
+    text_messages: int | None = None
+    """For messages of text in a conversation, beside its duration."""
     requests: int = 0
     """For requests, beside the tokens."""
     min_audio_seconds: float = 0.0

@@ -66,8 +66,24 @@ class PresetSpeech(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     source: str
 
 
+SessionMember = Literal["voice", "turn_detection"]
+
+
+class PresetConversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Conversations with a model that hears and speaks itself, at `/realtime`. Its models are listed under `models.llm`."""
+
+    example: str
+    prefix: str
+    """What the names of such models begin with."""
+    billed_by: Literal["tokens", "duration"] = "tokens"
+    top_level: frozenset[SessionMember] = frozenset()
+    """Settings that stand at the top of a session, where OpenAI has them within `audio`."""
+    source: str
+
+
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One vendor. A section `llm`, `stt` or `tts` says that it offers the modality, and how it differs from OpenAI there."""
+    """One vendor. A section `llm`, `stt` or `tts` says that it offers the modality, and how it differs from OpenAI there, and
+    `conversation` that models of its own hold conversations."""
 
     label: str
     location: Location
@@ -87,6 +103,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     llm: PresetChat | None = None
     stt: PresetRecordings | None = None
     tts: PresetSpeech | None = None
+    conversation: PresetConversation | None = None
 
     @property
     def sections(self) -> Mapping[Modality, PresetChat | PresetRecordings | PresetSpeech]:
@@ -109,6 +126,8 @@ def parse_preset(name: str, text: str) -> Preset:
         raise ValueError(f"{name}: {error}") from None
     if not preset.sections:
         raise ValueError(f"{name}: it offers nothing; add a section llm, stt or tts")
+    if preset.conversation is not None and preset.llm is None:
+        raise ValueError(f"{name}: conversation is for a vendor with a section llm, whose models hold the conversations")
     if bool(preset.base_url) == bool(preset.address):
         raise ValueError(f"{name}: it needs either base_url or address, the form of an address that each account has of its own")
     if preset.key_header != "authorization" and (preset.stt or preset.tts):

@@ -36,6 +36,8 @@ class Dimensions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Options that the vendor bills on top, such as `keyterm` or `diarize`, in alphabetical order."""
     searches: int = 0
     """Web searches that the vendor made for the answer."""
+    text_messages: int = 0
+    """Messages of text in a conversation that the vendor bills one by one."""
     cache_write_long_tokens: int = 0
     """Part of the `cache_write_tokens` that stay in the vendor's cache for longer than usual (Anthropic: one hour)."""
     cached_audio_tokens: int = 0
@@ -53,6 +55,7 @@ class Dimensions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             region=self.region or other.region,
             addons=tuple(sorted({*self.addons, *other.addons})),
             searches=self.searches + other.searches,
+            text_messages=self.text_messages + other.text_messages,
             cache_write_long_tokens=self.cache_write_long_tokens + other.cache_write_long_tokens,
             cached_audio_tokens=self.cached_audio_tokens + other.cached_audio_tokens,
             image_tokens=self.image_tokens + other.image_tokens,
@@ -82,7 +85,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_audio_tokens: int = 0
     output_audio_tokens: int = 0
     audio_seconds: float = 0.0
-    """Speech-to-text: audio transcribed. Text-to-speech: audio made, if its duration is known."""
+    """Speech-to-text: audio transcribed. Text-to-speech: audio made, if its duration is known. A conversation whose vendor bills
+    its duration: that."""
     characters: int = 0
     """Unicode code points sent to a text-to-speech vendor."""
     source: UsageSource = "measured"

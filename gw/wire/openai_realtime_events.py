@@ -26,6 +26,8 @@ CONTENT = frozenset(
     }
 )
 """Types of the events that bring the answer itself."""
+KEEP_ALIVE = "ping"
+"""Type of an event that xAI sends from time to time, whatever the session does."""
 TRANSCRIBED = "conversation.item.input_audio_transcription.completed"
 SPEECH_ENDED = frozenset({"input_audio_buffer.speech_stopped", "input_audio_buffer.committed"})
 
@@ -70,7 +72,8 @@ class ModelResponse(msgspec.Struct, gc=False):
 
     id: str = ""
     status: str | None = None
-    status_details: _StatusDetails | None = None
+    status_details: _StatusDetails | str | None = None
+    """xAI has a text there."""
     usage: _Usage | None = None
 
 
@@ -133,6 +136,37 @@ def for_vendor(frame: str, model: str) -> str:
     return msgspec.json.encode({**event, "session": {**session, "model": model}}).decode()
 
 
+_WITHIN_AUDIO = {"voice": "output", "turn_detection": "input"}
+
+
+def with_top_level(frame: str, names: Iterable[str]) -> str:
+    """Return a `session.update` with these settings at the top of the session, if the client has written them within `audio`.
+
+    Source: livekit-plugins-xai 1.8.9, `realtime_model.py` (`_wrap_session_update`). Other frames are returned as they are.
+    """
+    if '"session.update"' not in frame:
+        return frame
+    try:
+        event: dict[str, Any] = msgspec.json.decode(frame)
+    except BAD_JSON:
+        return frame  # the vendor says what is wrong with it
+    session = event.get("session")
+    audio = session.get("audio") if isinstance(session, dict) else None
+    if event.get("type") != "session.update" or not isinstance(session, dict) or not isinstance(audio, dict):
+        return frame
+    moved: dict[str, Any] = {}
+    for name in names:
+        direction = audio.get(_WITHIN_AUDIO[name])
+        if name not in session and isinstance(direction, dict) and name in direction:
+            moved[name] = direction[name]
+            audio = {**audio, _WITHIN_AUDIO[name]: {key: value for key, value in direction.items() if key != name}}
+    if not moved:
+        return frame
+    audio = {direction: settings for direction, settings in audio.items() if settings}
+    rest = {key: value for key, value in session.items() if key != "audio"}
+    return msgspec.json.encode({**event, "session": {**rest, **({"audio": audio} if audio else {}), **moved}}).decode()
+
+
 def transcription_model(session: _Session | None) -> str | None:
     """Return the model that transcribes the caller beside the conversation, in a session's settings; None: they do not say."""
     if session is None:
@@ -170,6 +204,12 @@ def error_of_event(provider: str, error: _Error | None, secrets: Iterable[str] =
     return error_of(provider, status, facts, secrets)
 
 
+def error_of_response(provider: str, response: ModelResponse) -> ProviderError:
+    """Return the error of a response that has failed."""
+    details = response.status_details
+    return error_of_event(provider, details.error if isinstance(details, _StatusDetails) else None)
+
+
 def is_filtered(response: ModelResponse) -> bool:
     details = response.status_details
-    return response.status == "incomplete" and details is not None and details.reason == "content_filter"
+    return response.status == "incomplete" and isinstance(details, _StatusDetails) and details.reason == "content_filter"

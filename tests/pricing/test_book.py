@@ -163,6 +163,7 @@ USAGES = st.builds(
         tier=st.sampled_from(["", "flex"]),
         region=st.sampled_from(["", "us", "eu"]),
         searches=COUNT,
+        text_messages=COUNT,
         cache_write_long_tokens=COUNT,
     ),
 )

@@ -34,6 +34,7 @@ SMALL_VOICE = price_from(
 EAR = price_from(
     {"unit": "second", "usd": 0.001, "addons": {"keyterm": 0.0005, "diarize": 0.0001}}, source="test"
 )
+TALK = price_from({"unit": "minute", "usd": 0.06, "per_message": 0.004}, source="test")
 MICRO = 1_000  # nano-USD
 
 
@@ -126,3 +127,19 @@ def test_cached_audio_and_images_are_billed_once_and_at_their_own_rate(price, us
 
 def test_image_tokens_without_a_rate_are_named():
     assert cost(SMALL_VOICE, {"input_tokens": 10}, image_tokens=5).source == "test (base rate: image_tokens)"
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "messages", "nusd", "source"),
+    [
+        (TALK, {"audio_seconds": 30.0}, 0, 30_000 * MICRO, "test"),
+        (TALK, {"audio_seconds": 30.0}, 2, 38_000 * MICRO, "test"),
+        (TALK, {}, 3, 12_000 * MICRO, "test"),
+        (TALK, {"audio_seconds": 30.0, "input_tokens": 10, "output_tokens": 277}, 1, 34_000 * MICRO, "test"),
+        (TALK, {"input_tokens": 10}, 1, None, "unpriced"),
+        (EAR, {"audio_seconds": 30.0}, 2, 30_000 * MICRO, "test (base rate: text_messages)"),
+        (CHAT, {"input_tokens": 100}, 2, 1_000 * MICRO, "test (base rate: text_messages)"),
+    ],
+)
+def test_a_conversation_by_duration_and_messages(price, usage, messages, nusd, source):
+    assert cost(price, usage, text_messages=messages) == Cost(nusd=nusd, source=source)

@@ -18,6 +18,10 @@ def amounts(**values):
         ("1M_characters", {"usd": "15"}, Price(characters=15_000_000_000)),
         ("second", {"usd": "0.0001"}, Price(audio_seconds=100_000_000_000)),
         ("minute", {"usd": "0.0045"}, Price(audio_seconds=75_000_000_000)),
+        (
+            "minute", {"usd": "0.08", "per_message": "0.004"},
+            Price(audio_seconds=1_333_333_333_333, text_messages=4_000_000_000_000),
+        ),
         ("hour", {"usd": "0.111", "min_seconds": "10"}, Price(audio_seconds=30_833_333_333, min_audio_seconds=10.0)),
     ],
 )
@@ -29,7 +33,7 @@ def test_units_as_people_write_them(unit, given, price):
     ("unit", "given", "what"),
     [
         ("day", {"usd": "1"}, "unknown unit 'day'"),
-        ("minute", {"input": "1"}, "takes usd, min_seconds, step_seconds, not 'input'"),
+        ("minute", {"input": "1"}, "takes usd, per_message, min_seconds, step_seconds, not 'input'"),
         ("minute", {"usd": "-1"}, "0 or more"),
         ("minute", {"usd": "NaN"}, "0 or more"),
         ("minute", {"min_seconds": "1"}, "needs usd"),

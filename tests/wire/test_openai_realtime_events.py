@@ -82,3 +82,36 @@ def test_a_content_filter_is_known():
     details = {"status": "incomplete", "status_details": {"reason": "content_filter"}}
     assert events.is_filtered(read(type="response.done", response=details).response)
     assert not events.is_filtered(read(type="response.done", response={"status": "incomplete"}).response)
+
+
+VAD = {"type": "server_vad"}
+
+
+@pytest.mark.parametrize(
+    ("session", "sent"),
+    [
+        ({"audio": {"output": {"voice": "rex"}}}, {"voice": "rex"}),
+        ({"audio": {"output": {"voice": "rex", "speed": 1.1}, "input": {"turn_detection": VAD}}},
+         {"audio": {"output": {"speed": 1.1}}, "voice": "rex", "turn_detection": VAD}),
+        ({"audio": {"input": {"turn_detection": None}}, "tools": []}, {"tools": [], "turn_detection": None}),
+        ({"voice": "ara", "audio": {"output": {"voice": "rex"}}}, {"voice": "ara", "audio": {"output": {"voice": "rex"}}}),
+        ({"voice": "ara"}, {"voice": "ara"}),
+        ({"audio": None}, {"audio": None}),
+        ({"audio": {"output": "loud"}}, {"audio": {"output": "loud"}}),
+    ],
+)  # fmt: skip
+def test_settings_go_to_the_top_of_a_session(session, sent):
+    frame = msgspec.json.encode({"type": "session.update", "event_id": "e", "session": session}).decode()
+    moved = msgspec.json.decode(events.with_top_level(frame, ("voice", "turn_detection")))
+    assert moved == {"type": "session.update", "event_id": "e", "session": sent}
+
+
+@pytest.mark.parametrize("frame", ["{", '{"type":"session.update"', '{"type":"session.update","session":[]}', '{"type":"response.create"}'])
+def test_other_frames_are_sent_as_they_are(frame):
+    assert events.with_top_level(frame, ("voice",)) is frame
+
+
+def test_a_status_that_is_only_a_text_is_no_error():
+    response = read(type="response.done", response={"id": "r", "status": "completed", "status_details": "unimplemented"}).response
+    assert not events.is_filtered(response)
+    assert isinstance(events.error_of_response("xai", response), ProviderFailed)

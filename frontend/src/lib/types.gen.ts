@@ -270,6 +270,7 @@ export interface Shapes {
     region?: string;
     addons?: string[];
     searches?: number;
+    text_messages?: number;
     cache_write_long_tokens?: number;
     cached_audio_tokens?: number;
     image_tokens?: number;

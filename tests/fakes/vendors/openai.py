@@ -75,6 +75,7 @@ class FakeOpenAI(ScriptedVendor):
     session_error_after: int | None = None
     """After so many frames of the client an error event is sent."""
 
+    conversation_type: type[openai_conversation.Conversation] = openai_conversation.Conversation
     conversation: openai_conversation.ConversationScript = attrs.field(factory=openai_conversation.ConversationScript)
     """Behaviour of models that hear and speak themselves."""
 
@@ -106,7 +107,7 @@ class FakeOpenAI(ScriptedVendor):
         await openai_realtime.accept(receive, send, self.answer_after_s, subprotocol)
         query = parse_qs(scope.get("query_string", b"").decode())
         if "model" in query and "transcription" not in query.get("intent", ()):
-            await openai_conversation.Conversation(entry, send, query["model"][0], self.conversation).run(receive)
+            await self.conversation_type(entry, send, query["model"][0], self.conversation).run(receive)
             return
         session = openai_realtime.RealtimeSession(
             entry, send, close_after=self.close_after, error_after=self.session_error_after

@@ -48,6 +48,10 @@ class ConversationScript:
     chunk_s: float = 0.02
     """Between two deltas."""
     ignores_cancel: bool = False
+    abandons: bool = False
+    """Gives up an answer that is interrupted without an event."""
+    ping_s: float = 10.0
+    """Between two signs of life, of a vendor that sends some."""
     reports_usage: bool = True
 
 
@@ -72,13 +76,16 @@ class Conversation:
             if self._script.refuses:
                 await self._error(self._script.refuses, "scripted failure")
             else:
-                await self._report(self._frames.about("session.created"))
+                await self._report(*self._opening())
             while (message := await receive())["type"] == "websocket.receive":
                 frame = message.get("text") or ""
                 self._entry.frames.append(frame)
                 await self._handle(msgspec.json.decode(frame))
             self._entry.outcome = "ended"
             nursery.cancel_scope.cancel()
+
+    def _opening(self) -> tuple[str, ...]:
+        return (self._frames.about("session.created"),)
 
     async def _break_off(self, scope: trio.CancelScope) -> None:
         await self._cut.wait()
@@ -165,14 +172,19 @@ class Conversation:
                 }  # fmt: skip
                 await self._report(*frames.item_added(self._items[item], None))
                 if (transcription := frames.settings["audio"]["input"]["transcription"]) is not None:
-                    usage = {"type": "tokens", "input_tokens": 40, "output_tokens": 8, "total_tokens": 48,
-                             "input_token_details": {"text_tokens": 0, "audio_tokens": 40}}  # fmt: skip
-                    if transcription["model"] == "whisper-1":
-                        usage = {"type": "duration", "seconds": 2.5}
-                    kind = "conversation.item.input_audio_transcription.completed"
-                    await self._report(frames.frame(kind, item_id=item, content_index=0, transcript=text, usage=usage))
+                    await self._report(*self._transcribed(item, text, transcription))
                 if (frames.settings["audio"]["input"]["turn_detection"] or {}).get("create_response", True):
                     self._nursery.start_soon(self._answer)
+
+    def _transcribed(self, item: str, text: str, transcription: dict[str, Any]) -> tuple[str, ...]:
+        usage = {
+            "type": "tokens", "input_tokens": 40, "output_tokens": 8, "total_tokens": 48,
+            "input_token_details": {"text_tokens": 0, "audio_tokens": 40},
+        }  # fmt: skip
+        if transcription["model"] == "whisper-1":
+            usage = {"type": "duration", "seconds": 2.5}
+        kind = "conversation.item.input_audio_transcription.completed"
+        return (self._frames.frame(kind, item_id=item, content_index=0, transcript=text, usage=usage),)
 
     async def _answer(self) -> None:
         await trio.sleep(self._script.thinks_s)
@@ -204,6 +216,9 @@ class Conversation:
             await self._report(frames.frame("response.output_audio_transcript.done", **at, transcript=self._text))
             part = {"type": "audio", "transcript": self._text}
             await self._report(frames.frame("response.content_part.done", **at, part=part))
+        if scope.cancelled_caught and script.abandons:
+            self._responding = None
+            return
         with trio.CancelScope(shield=True):
             status = "cancelled" if scope.cancelled_caught else "incomplete" if script.ends == "filtered" else script.ends
             item |= {"status": "completed" if status == "completed" else "incomplete"}
@@ -211,9 +226,12 @@ class Conversation:
             await self._report(frames.frame("response.output_item.done", response_id=id_, output_index=0, item=item))
             await self._report(frames.frame("conversation.item.done", item=item, previous_item_id=None))
             self._responding = None
-            done = frames.response(id_, made_of, status, [item], None, **_details(status))
-            done["usage"] = (CANCELLED_USAGE if status == "cancelled" else USAGE) if script.reports_usage else None
-            await self._report(frames.frame("response.done", response=done))
+            await self._report(self._done(frames.response(id_, made_of, status, [item], None, **_details(status))))
+
+    def _done(self, response: dict[str, Any]) -> str:
+        usage = CANCELLED_USAGE if response["status"] == "cancelled" else USAGE
+        response["usage"] = usage if self._script.reports_usage else None
+        return self._frames.frame("response.done", response=response)
 
 
 def _details(status: str) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from gw.types.llm import ChatEnd, ChatEvent, UsageReport
 from gw.types.usage import Usage
 from gw.wire import openai_chat, sse
 from tests.fakes.vendors.openai import FakeOpenAI
+from tests.fakes.vendors.openai_conversation import Conversation
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
+from tests.fakes.vendors.xai_conversation import XaiConversation
 
 Body = dict[str, Any]
 _OPENAIS = frozenset({
@@ -77,6 +79,7 @@ class Conventions:
     reasoning_counts: Literal["inside", "beside", "in the total"] = "inside"
     """Where its tokens are: in those of the completion, only in a number of their own, or only in the total."""
     error: Callable[[int, str, str], Any] = _openai_error
+    conversation: type[Conversation] = Conversation
 
 
 _PLAIN_ROLES = frozenset({"system", "user", "assistant", "tool"})
@@ -94,7 +97,7 @@ CONVENTIONS: Mapping[str, Conventions] = {
         takes=_OPENAIS - {"max_completion_tokens", "seed", "n", "parallel_tool_calls", "store", "service_tier"},
         roles=_PLAIN_ROLES, cached="prompt_cache_hit_tokens",
     ),
-    "xai": Conventions(names=False, reasoning_counts="beside", error=_xai_error),
+    "xai": Conventions(names=False, reasoning_counts="beside", error=_xai_error, conversation=XaiConversation),
     "cerebras": Conventions(
         takes=_OPENAIS - {"frequency_penalty", "logit_bias", "presence_penalty", "parallel_tool_calls", "service_tier"},
         roles=_PLAIN_ROLES, reasoning="reasoning", error=_flat_error,
@@ -124,6 +127,9 @@ class FakeVariant(FakeOpenAI):
     cached_tokens: int = 0
     openai_errors: bool = False
     """Scripted errors have OpenAI's shape, whose codes a suite may choose."""
+
+    def __attrs_post_init__(self) -> None:
+        self.conversation_type = self.conventions.conversation
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get(self.conventions.key_header, "").removeprefix("Bearer ")
