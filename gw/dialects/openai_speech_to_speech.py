@@ -13,8 +13,8 @@ import trio
 from gw.dialects import error_bodies
 from gw.dialects.websocket import WebSocketSession
 from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError, UnknownNameError, one_error
-from gw.providers.spec import ConverseRequest
 from gw.relay.conversing import ConversingSession, converses
+from gw.types.conversation import ConverseRequest
 from gw.wire.json_frames import frame_text, typed_frame
 from gw.wire.openai_realtime_events import read_client_event
 from gw.wire.openai_realtime_server import EventFrames

@@ -11,8 +11,9 @@ from contextlib import asynccontextmanager
 from urllib.parse import quote
 
 from gw.net.ws import WebSocket, WsClosed
-from gw.providers.spec import Account, ConverseRequest, ConverseSession, bearer
+from gw.providers.spec import Account, bearer
 from gw.providers.ws_session import NORMAL_CLOSES, open_socket, why_closed
+from gw.types.conversation import ConverseRequest, ConverseSession
 from gw.types.presets import SessionMember
 from gw.wire.json_frames import frame_text
 from gw.wire.openai_realtime_events import with_top_level

@@ -20,7 +20,6 @@ from importlib import import_module
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import attrs
-import msgspec
 
 from gw.engines.process import require
 from gw.errors import ProviderRejected, UnknownProviderError
@@ -30,6 +29,7 @@ from gw.policy.learnt_slots import LearntSlots
 from gw.policy.respelling import Phonemes
 from gw.types.audio import AudioFormat
 from gw.types.chat_variant import ChatVariant
+from gw.types.conversation import ConverseCounter, ConverseRequest, ConverseSession
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
 from gw.types.pending import Pending
@@ -184,42 +184,6 @@ class SpeakSession(UpstreamSession, Protocol):
 
     async def receive(self) -> list[SpeakEvent]:
         """Return audio as it arrives; the last list ends with `SpeakEnd`."""
-
-
-class ConverseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation with a model that hears and speaks itself. `headers`: those of the caller that choose the protocol's version."""
-
-    model: str
-    headers: tuple[tuple[bytes, bytes], ...] = ()
-
-
-class ConverseSession(Protocol):
-    """A conversation whose frames pass through, in OpenAI's realtime protocol. One task sends while another receives."""
-
-    async def send(self, frame: str) -> None: ...
-
-    async def receive(self) -> str | None:
-        """Return the next frame; None when the vendor has closed the session normally."""
-
-
-class ConverseCounter(Protocol):
-    """Counts the frames of one session for a vendor that bills its duration. Times are seconds since the session began."""
-
-    text_messages: int
-    """Messages of text that the vendor bills one by one."""
-
-    @property
-    def reported_s(self) -> float:
-        """Return the vendor's last total; 0.0 before it has said one."""
-
-    def sent(self, frame: str) -> None:
-        """Count a frame of the caller."""
-
-    def received(self, frame: str, elapsed_s: float) -> None:
-        """Count a frame of the vendor."""
-
-    def total_s(self, elapsed_s: float) -> float:
-        """Return the seconds billed until now."""
 
 
 ConverseCall = Callable[[ConverseRequest, Account], AbstractAsyncContextManager[ConverseSession]]

@@ -27,7 +27,7 @@ import msgspec
 import trio
 
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow, one_error
-from gw.providers.spec import Account, ConverseRequest, ConverseSession, ProviderSpec, spec_of
+from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Model, Provider
 from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner, offered
@@ -37,6 +37,7 @@ from gw.relay.meter import record_error
 from gw.relay.metered_responses import MeteredResponses, cancel_frame
 from gw.relay.paid_duration import PaidDuration
 from gw.relay.prepared_call import OpenCall
+from gw.types.conversation import ConverseRequest, ConverseSession
 from gw.types.ids import Caller
 from gw.wire import openai_realtime_events as wire
 

@@ -14,7 +14,6 @@ import msgspec
 import trio
 
 from gw.errors import GwError, ProviderError, ProviderRefused, UnknownNameError
-from gw.providers.spec import ConverseSession
 from gw.registry.catalog import Model, Provider
 from gw.relay.admission import Reservation
 from gw.relay.attempt import Attempt
@@ -24,6 +23,7 @@ from gw.relay.in_flight import InFlight
 from gw.relay.meter import Meter
 from gw.relay.paid_duration import AHEAD_S, PaidDuration, duration_cost, reserved_nusd
 from gw.relay.request_spec import RequestSpec
+from gw.types.conversation import ConverseSession
 from gw.types.ids import Caller, Modality
 from gw.types.usage import NO_DIMENSIONS, Cost, Usage, has_units
 from gw.wire import openai_realtime_events as wire
@@ -64,7 +64,7 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
         self._transcription_model = ""
         self._responses = 0
         self._paid: PaidDuration | None = None
-        """What the vendor bills by duration, where it does."""
+        """Duration and messages that the vendor bills, if it bills those."""
         self._waiting: Meter | None = None
         """The meter of the time since the last response, where that is billed; the next response takes it over."""
 

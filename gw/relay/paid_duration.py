@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from gw.providers.spec import ConverseCounter
 from gw.registry.catalog import Model, Provider
 from gw.relay.meter import Meter
+from gw.types.conversation import ConverseCounter
 from gw.types.usage import NO_DIMENSIONS, Cost, Dimensions, Usage
 
 AHEAD_S = 30.0

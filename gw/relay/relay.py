@@ -36,7 +36,7 @@ from gw.policy.phrase_cache import PhraseCache, Take
 from gw.policy.respelling import RespelledText, respelled
 from gw.policy.turn_finder import TurnFinder
 from gw.policy.turns import Turns
-from gw.providers.spec import Account, ChatStream, ConverseRequest, ProviderSpec, SpeakStream, TranscribeStream, spec_of
+from gw.providers.spec import Account, ChatStream, ProviderSpec, SpeakStream, TranscribeStream, spec_of
 from gw.registry.catalog import Model
 from gw.relay import transcoding, usage_counters
 from gw.relay.attempts import OpenAttempt
@@ -66,6 +66,7 @@ from gw.relay.transcoding import TranscodedCall, provider_format
 from gw.relay.transcription import AnsweredTranscription, transcription_spec
 from gw.relay.voice_pace import VoicePace, VoicePaces
 from gw.types.audio import AudioFormat
+from gw.types.conversation import ConverseRequest
 from gw.types.ids import Caller, Modality
 from gw.types.llm import ChatEvent, ChatRequest
 from gw.types.pending import Pending

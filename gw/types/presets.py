@@ -74,7 +74,7 @@ class PresetConversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     example: str
     prefix: str
-    """What the names of such models begin with."""
+    """Beginning of the names of such models."""
     billed_by: Literal["tokens", "duration"] = "tokens"
     top_level: frozenset[SessionMember] = frozenset()
     """Settings that stand at the top of a session, where OpenAI has them within `audio`."""

@@ -168,7 +168,7 @@ async def test_a_budget_that_runs_out_ends_the_session(talk, autojump_clock):
 
 
 async def test_a_budget_that_runs_out_ends_a_response_too(talk, autojump_clock):
-    async with talk(project="daily_budget: 0.01, budget_action: block", chunk_s=20.0) as on:
+    async with talk(project="daily_budget: 0.01, budget_action: block", chunk_s=1.5) as on:
         await on.client.say(TEXT)
         await on.client.send("response.create")
         await wait_for_close(on.client)
@@ -209,7 +209,7 @@ async def test_signs_of_life_do_not_hide_a_silent_vendor(talk, autojump_clock):
         assert await wait_for_close(on.client) == 1011
     (record,) = on.records
     assert (record.status, record.error_code) == ("error", "upstream_too_slow")
-    assert record.usage.audio_seconds >= 30
+    assert 3 <= record.usage.audio_seconds <= 6
     assert record.cost_nusd == round(record.usage.audio_seconds * SECOND) + MESSAGE
 
 
