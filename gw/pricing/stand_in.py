@@ -16,3 +16,5 @@ STAND_IN = Price(
     source="estimated",
 )
 """$5 and $30 per million tokens, $0.015 per minute of audio, $100 per million characters."""
+CONVERSATION_STAND_IN = Price(audio_seconds=1_333_333_333_333, text_messages=4_000_000_000_000, source="estimated")
+"""$0.08 per minute and $0.004 per message, of a conversation that its vendor bills by duration."""

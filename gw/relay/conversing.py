@@ -28,6 +28,7 @@ import trio
 
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow, one_error
 from gw.providers.spec import Account, ProviderSpec, spec_of
+from gw.pricing.stand_in import CONVERSATION_STAND_IN
 from gw.registry.catalog import Model, Provider
 from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner, offered
@@ -105,6 +106,7 @@ class ConversingSession(MeteredResponses):
         if (counter := opened.call.spec.converse_counter) is not None:
             self._paid, self._waiting = PaidDuration(counter(), now), self.meter
             self.meter.reservation, self._place = self._place, None
+            self.meter.stand_in_price = CONVERSATION_STAND_IN
         for frame in opened.events:
             self._note_settings(wire.read_server_event(self._provider.id, frame))
             if self._paid is not None:

@@ -118,6 +118,7 @@ class Meter:
         self.estimate = Usage(source="estimated")
         self.estimate_nusd: int | None = 0
         self.estimated_nusd = 0  # stands in for an unknown `estimate_nusd`
+        self.stand_in_price = STAND_IN
         self.notes_input = False
         """Whether the input is noted as it is sent (`note_input`), not estimated beforehand."""
         self.answering: Attempt | None = None  # the attempt whose content goes to the caller
@@ -247,8 +248,8 @@ class Meter:
     def stand_in(self, usage: Usage) -> int:
         """Return the stand-in for an unknown cost; where the units are implausible, that of the request's estimate."""
         cost = self.accounting.book.cost
-        nusd = cost(usage, STAND_IN, local=False).nusd
-        return nusd if nusd is not None else cost(self.estimate, STAND_IN, local=False).nusd or 0
+        nusd = cost(usage, self.stand_in_price, local=False).nusd
+        return nusd if nusd is not None else cost(self.estimate, self.stand_in_price, local=False).nusd or 0
 
     def bill_unanswered_calls(self, catalog: Catalog) -> Usage:
         """Bill the upstream calls that gave no content but may be charged for; return what was sent to all of them.

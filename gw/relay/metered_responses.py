@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from gw.errors import GwError, ProviderError, ProviderRefused, UnknownNameError
+from gw.pricing.stand_in import CONVERSATION_STAND_IN
 from gw.registry.catalog import Model, Provider
 from gw.relay.admission import Reservation
 from gw.relay.attempt import Attempt
@@ -222,7 +223,7 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
         if self._paid is None or self._running or self._waiting is not None or self._admitted is not None:
             return
         meter = self._next_meter()
-        meter.notes_input = True
+        meter.notes_input, meter.stand_in_price = True, CONVERSATION_STAND_IN
         meter.reservation, self._place = self._place, None
         meter.calling(meter.begin_attempt(self._model, self._now()), self._model)
         self._waiting = meter

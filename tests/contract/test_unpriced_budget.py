@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gw.pricing.rate_tables import parse_table, table_texts
-from gw.pricing.stand_in import STAND_IN
+from gw.pricing.stand_in import CONVERSATION_STAND_IN, STAND_IN
 from gw.types.usage import Usage
 from tests.contract.talkers import DEEPGRAM
 from tests.contract.talkers import converse as talk
@@ -119,6 +119,12 @@ async def test_a_model_without_a_price_is_not_called_where_that_is_refused(tmp_p
 
 @pytest.mark.parametrize("unit", ["input_tokens", "output_tokens", "audio_seconds", "characters"])
 def test_the_stand_in_is_dearer_than_nine_of_ten_models(unit):
-    prices = [row.price for name, text in table_texts() for row in parse_table(name, text)]
+    prices = [row.price for name, text in table_texts() for row in parse_table(name, text) if row.price.text_messages is None]
     rates = [rate for price in prices if (rate := getattr(price, unit)) is not None]
     assert sum(rate <= getattr(STAND_IN, unit) for rate in rates) >= 0.9 * len(rates) > 10
+
+
+@pytest.mark.parametrize("unit", ["audio_seconds", "text_messages"])
+def test_the_stand_in_of_conversations_by_duration_is_dearer_than_nine_of_ten(unit):
+    prices = [row.price for name, text in table_texts() for row in parse_table(name, text) if row.price.text_messages is not None]
+    assert sum(getattr(price, unit) <= getattr(CONVERSATION_STAND_IN, unit) for price in prices) >= 0.9 * len(prices) > 4

@@ -184,7 +184,7 @@ async def test_a_model_without_a_price_counts_by_an_estimate(talk, autojump_cloc
         assert on.client.errors[-1]["code"] == "insufficient_quota"
     (record,) = on.records
     assert (record.cost_nusd, record.pricing_source) == (None, "unpriced")
-    assert record.estimated_nusd == round(record.usage.audio_seconds * 250_000) >= 0.01e9
+    assert record.estimated_nusd == round(record.usage.audio_seconds * SECOND) >= 0.01e9
 
 
 async def test_an_answer_that_is_given_up_without_an_event_is_cancelled_by_the_next(talk, autojump_clock):
