@@ -27,8 +27,8 @@ import msgspec
 import trio
 
 from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow, one_error
-from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.pricing.stand_in import CONVERSATION_STAND_IN
+from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Model, Provider
 from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner, offered
