@@ -87,7 +87,7 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
         """
         if self._paid is not None:
             if meter.reservation is None:
-                meter.reservation = self.planner.count(self.candidates, meter.caller)
+                meter.reservation, self._place = self._place or self.planner.count(self.candidates, meter.caller), None
             self.planner.count_response(meter.caller)
             return
         estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)

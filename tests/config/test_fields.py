@@ -101,7 +101,7 @@ def test_prices_are_exact():
     )
     assert fields.price(node({"unit": "minute", "usd": 0.0045})).audio_seconds == 75_000_000_000
     assert "needs a unit" in rejected(fields.price, {"usd": 1})
-    assert "takes usd, min_seconds, step_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
+    assert "takes usd, per_message, min_seconds, step_seconds, not 'input'" in rejected(fields.price, {"unit": "minute", "input": 1})
     assert "needs usd" in rejected(fields.price, {"unit": "hour"})
     assert "must be a mapping" in rejected(fields.price, 5)
 

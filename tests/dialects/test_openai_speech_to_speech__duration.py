@@ -168,7 +168,7 @@ async def test_a_budget_that_runs_out_ends_the_session(talk, autojump_clock):
 
 
 async def test_a_budget_that_runs_out_ends_a_response_too(talk, autojump_clock):
-    async with talk(project="daily_budget: 0.01, budget_action: block", chunk_s=1.5) as on:
+    async with talk(project="daily_budget: 0.01, budget_action: block", chunk_s=2.5) as on:
         await on.client.say(TEXT)
         await on.client.send("response.create")
         await wait_for_close(on.client)
@@ -193,6 +193,8 @@ async def test_an_answer_that_is_given_up_without_an_event_is_cancelled_by_the_n
             nursery.start_soon(on.client.speak, TEXT)
             await on.client.until("response.output_audio.delta")
         await on.client.speak("stop")
+        await on.client.until("response.created")
+        assert on.ledger.in_flight("default") == 1
         done = await on.client.until("response.done")
         assert done["response"]["status"] == "completed"
     given_up, answered, *_ = on.records
