@@ -36,7 +36,8 @@ async def test_a_session_in_every_report(tmp_path, autojump_clock):
             await trio.sleep(60)
         for entry in xai.ledger:
             await entry.aborted.wait()
-        answer, silence = await gateway.json("/v1/logs")
+        records = {record["status"]: record for record in await gateway.json("/v1/logs")}
+        answer, silence = records["success"], records["cancelled"]
         answered_s = done["usage"]["billable_audio_seconds"]
         detail, rest = [await gateway.json(f"/v1/requests/{record['id']}") for record in (answer, silence)]
         assert (detail["usage"]["audio_seconds"], detail["usage"]["source"]) == (answered_s, "vendor")
