@@ -40,8 +40,6 @@ NIGHTLY = (
 STAND_IN = "tests/relay/test_hedging.py"
 PARALLEL = ("-n", "auto", "--dist", "worksteal")
 """pytest-xdist: one process per core; `nox -s tests -- -n 0` runs in one process."""
-WAITING = ("-n", str(2 * (os.cpu_count() or 1)), "--dist", "worksteal")
-"""Two processes per core, for tests that wait for a browser most of the time."""
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -442,7 +440,7 @@ def browser(session: nox.Session) -> None:
     if not (shutil.which("valkey-server") or shutil.which("redis-server")):
         session.warn("LEFT OUT: the fleet in the dashboard, because no Valkey or Redis is installed (Debian package: redis-server)")
         leave_out.append("--ignore-glob=*/test_fleet.py")
-    session.run("pytest", "-q", *WAITING, "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
+    session.run("pytest", "-q", *PARALLEL, "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
 
 
 @nox.session
