@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from gw.admin.budget_use import BUDGETS, BudgetUse, SpentIn, budgets_in_use, checked_budget, in_nusd
 from gw.admin.registrar import Deleted, Registrar, differences
-from gw.admin.request_models import Body, Checks, checked, checked_text, read, unchecked, update_body
+from gw.admin.request_models import Body, Checks, checked, checked_names, checked_text, read, unchecked, update_body
 from gw.admin.schemas import Schema, Usd, from_attributes, usd
 from gw.errors import RequestError, UnknownKeyError
 from gw.policy.spend_periods import BudgetPeriod
@@ -44,6 +44,9 @@ class KeySettings(Body):
     """Ids of the models it may use, or `<provider>/*`; empty or null = all."""
     modalities: list[Modality] | None = None
     """Empty or null = all."""
+    regions: list[str] | None = None
+    """Regions whose providers may answer, within those of the project; `local` is for local providers that name none. Empty or
+    null = all."""
     requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
     """Null = any number."""
     max_concurrent: Annotated[int, Meta(ge=1)] | None = None
@@ -73,6 +76,7 @@ class KeyEntry(Schema):
     total_budget: Usd
     models: Sequence[str]
     modalities: Sequence[Modality]
+    regions: Sequence[str]
     requests_per_minute: int | None
     max_concurrent: int | None
     spent_today: Usd
@@ -211,7 +215,7 @@ def _listed(
 def _shown(limits: KeyLimits) -> dict[str, Any]:
     """Return limits as bodies and answers have them."""
     budgets = {name: usd(getattr(limits, f"{name}_nusd")) for _, name in BUDGETS}
-    return budgets | {name: getattr(limits, name) for name in ("models", "modalities", "requests_per_minute", "max_concurrent")}
+    return budgets | {name: getattr(limits, name) for name in ("models", "modalities", "regions", "requests_per_minute", "max_concurrent")}
 
 
 def _audited(key: StoredKey) -> dict[str, object]:
@@ -230,6 +234,7 @@ def _values(body: Body, now: float) -> dict[str, Any]:
         **{name: checked_budget for _, name in BUDGETS},
         "models": _checked_models,
         "modalities": _checked_modalities,
+        "regions": checked_names,
         "requests_per_minute": unchecked,
         "max_concurrent": unchecked,
     }

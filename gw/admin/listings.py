@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ from gw.store import queries
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
 from gw.types.entities import DEFAULT_PROJECT, BudgetStatus, Project
-from gw.types.ids import MODALITIES, Location, Modality, Source
+from gw.types.ids import MODALITIES, KeyLimits, Location, Modality, Source, split_model_id
 
 Spent = Callable[[str], int]
 """Project id → nano-USD spent today, as the budget counts it."""
@@ -192,29 +192,55 @@ MOST_LISTED = 1_000
 """Entries of a page of models at most, as in Anthropic's API."""
 
 
-def models_of(catalog: Catalog, project: str | None) -> list[Model]:
-    """Return the models of the project's default stack; without a project or a default stack, all models."""
+class KeyView(NamedTuple):
+    """Part of the catalog that a key sees: the models that its own limits and the regions of its project allow."""
+
+    catalog: Catalog
+    project: Project
+    limits: KeyLimits
+
+    def has(self, model: Model) -> bool:
+        """Return whether the key may use a model, or with a wildcard some of those that it stands for."""
+        limits, region = self.limits, self.catalog.provider(model.provider).residency
+        if limits.modalities and model.modality not in limits.modalities:
+            return False
+        if any(regions and region not in map(str.lower, regions) for regions in (self.project.regions, limits.regions)):
+            return False
+        if model.is_wildcard and any(split_model_id(pattern)[0] == model.provider for pattern in limits.models):
+            return True
+        return limits.includes(model.provider, model.id)
+
+
+def view_of(catalog: Catalog, project: str, limits: KeyLimits | None) -> KeyView | None:
+    """Return what a key of a project sees; None where it may use all models. Raises UnknownProjectError."""
+    owner = catalog.project(project)
+    return None if limits is None and not owner.regions else KeyView(catalog, owner, limits or KeyLimits())
+
+
+def models_of(catalog: Catalog, project: str | None, view: KeyView | None = None) -> list[Model]:
+    """Return the models of the project's default stack; without a project or a default stack, all models. `view`: only those in it."""
+    models = [model for model in catalog.models.values() if view is None or view.has(model)]
     stack = catalog.stacks.get(catalog.project(project).default_stack) if project else None
     if stack is None:
-        return list(catalog.models.values())
-    return [model for model in catalog.models.values() if stack.model(model.modality) == model.id]
+        return models
+    return [model for model in models if stack.model(model.modality) == model.id]
 
 
 def models(
     catalog: Catalog, created_at: float, *, project: str | None = None, modality: str | None = None, limit: str | int | None = None,
-    after_id: str | None = None, before_id: str | None = None,
+    after_id: str | None = None, before_id: str | None = None, view: KeyView | None = None,
 ) -> ModelList:
-    """List all models, or those of the project's default stack. `created_at`: Unix seconds shown as their creation.
+    """List all models, or those of the project's default stack; with `view` only those in it.
 
-    An id that serves two modalities is one entry, with the modalities in the order stt, llm, tts. Wildcards are in the map only, since
-    nobody can request `<provider>/*`. `limit`, `after_id` and `before_id` choose a page of `data`, as in Anthropic's API (anthropic
-    2.12.0, `model_list_params.py`): the first entries after an id, or the last ones before it. An unknown id is before all and
-    after all. Raises RequestError.
+    `created_at`: Unix seconds shown as their creation. An id that serves two modalities is one entry, with the modalities in the order
+    stt, llm, tts. Wildcards are in the map only, since nobody can request `<provider>/*`. `limit`, `after_id` and `before_id` choose a
+    page of `data`, as in Anthropic's API (anthropic 2.12.0, `model_list_params.py`): the first entries after an id, or the last ones
+    before it. An unknown id is before all and after all. Raises RequestError.
     """
     if modality is not None:
         one_of("modality", modality, MODALITIES)
     only = project_filter(catalog, project)
-    by_id = _by_id(model for model in models_of(catalog, only) if modality in (None, model.modality))
+    by_id = _by_id(model for model in models_of(catalog, only, view) if modality in (None, model.modality))
     ids = [model_id for model_id, entries in by_id.items() if not entries[0].is_wildcard]
     if after_id in by_id:
         ids = ids[ids.index(after_id) + 1 :]
@@ -235,8 +261,8 @@ def models(
     )
 
 
-def models_bare(catalog: Catalog, *, project: str | None = None) -> list[ElevenLabsModel]:
-    by_id = _by_id(models_of(catalog, project_filter(catalog, project)))
+def models_bare(catalog: Catalog, *, project: str | None = None, view: KeyView | None = None) -> list[ElevenLabsModel]:
+    by_id = _by_id(models_of(catalog, project_filter(catalog, project), view))
     return [
         ElevenLabsModel(
             model_id=model_id,
@@ -251,11 +277,14 @@ def models_bare(catalog: Catalog, *, project: str | None = None) -> list[ElevenL
     ]
 
 
-def model(catalog: Catalog, model_id: str, created_at: float) -> OneModel:
-    """Return one model, by any name under which a chat request would find it. Raises UnknownModelError with all ids."""
-    by_id = _by_id(catalog.models.values())
-    entries = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases]
-    entries = entries or _named(catalog, model_id)
+def model(catalog: Catalog, model_id: str, created_at: float, view: KeyView | None = None) -> OneModel:
+    """Return one model, by any name under which a chat request would find it; with `view` only one in it.
+
+    Raises UnknownModelError with all ids.
+    """
+    by_id = _by_id(models_of(catalog, None, view))
+    entries = by_id.get(model_id) or [m for m in catalog.models.values() if model_id in m.aliases] or _named(catalog, model_id)
+    entries = [entry for entry in entries if view is None or view.has(entry)]
     if not entries:
         raise UnknownModelError(name=model_id, available=tuple(by_id))
     return _one(entries, created_at, entries[0].source)

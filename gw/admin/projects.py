@@ -13,7 +13,17 @@ from msgspec import Meta
 from gw.admin.budget_use import BUDGETS, checked_budget, in_nusd
 from gw.admin.fallbacks import checked_chain
 from gw.admin.registrar import Deleted, Registrar, differences
-from gw.admin.request_models import Body, Checks, checked, checked_id, checked_text, read, unchecked, update_body
+from gw.admin.request_models import (
+    Body,
+    Checks,
+    checked,
+    checked_id,
+    checked_names,
+    checked_text,
+    read,
+    unchecked,
+    update_body,
+)
 from gw.admin.schemas import Schema, Usd, from_attributes
 from gw.config.capture_rules import missing_for
 from gw.errors import ConflictError, ReadOnlyError, RequestError
@@ -23,7 +33,6 @@ from gw.types.ids import Modality, Source
 from gw.types.secret import Secret
 
 _DESCRIPTION_CHARACTERS = 2_000
-_MOST_TAGS = 50
 _MOST_NAMES = 1_000
 _COLOUR = re.compile(r"#[0-9a-fA-F]{6}")
 
@@ -172,20 +181,13 @@ def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
         **{name: checked_budget for _, name in BUDGETS},
         "budget_action": unchecked,
         "default_stack": partial(_checked_stack, catalog),
-        "tags": _checked_tags,
-        "regions": _checked_tags,
+        "tags": checked_names,
+        "regions": checked_names,
         "accent": _checked_accent,
         "fallbacks": partial(_checked_chains, catalog),
         "capture": partial(_checked_capture, registrar.settings.secret),
     }
     return in_nusd(checked(body, checks))
-
-
-def _checked_tags(value: list[str] | None, param: str) -> tuple[str, ...]:
-    tags = tuple(checked_text(tag, param, longest=64) for tag in value or ())
-    if len(tags) > _MOST_TAGS or not all(tags):
-        raise RequestError(what=f"{param} must be at most {_MOST_TAGS} texts, none of them empty", param=param)
-    return tags
 
 
 def _checked_accent(value: str | None, param: str) -> str:

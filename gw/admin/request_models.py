@@ -22,6 +22,7 @@ Checks = Mapping[str, Callable[[Any, str], object]]
 """Field → function of its value and its name that returns the value to store. Raises RequestError."""
 
 PERIODS: Mapping[str, int | None] = {"today": 1, "week": 7, "month": 30, "all": None}  # UTC days, including today
+_MOST_NAMES = 50
 _TEXT_CHARACTERS = 256
 _PLACE = re.compile(r" - at `\$\.?(?P<place>[^`]*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<field>[^`]*)`")
@@ -98,6 +99,14 @@ def checked_text(value: str | None, param: str, *, longest: int = _TEXT_CHARACTE
 
 
 # ---- arguments of reports, as the caller wrote them
+
+
+def checked_names(value: list[str] | None, param: str) -> tuple[str, ...]:
+    """Return a short list of short texts, such as tags or regions; () for null. Raises RequestError."""
+    names = tuple(checked_text(name, param, longest=64) for name in value or ())
+    if len(names) > _MOST_NAMES or not all(names):
+        raise RequestError(what=f"{param} must be at most {_MOST_NAMES} texts, none of them empty", param=param)
+    return names
 
 
 def first_day(period: str, now: float) -> int | None:

@@ -27,18 +27,20 @@ from gw.types.ids import MODALITIES
 DAY_S = 86_400
 
 COUNT = click.IntRange(min=0)
+_LISTS = ("models", "modalities", "regions")
 MORE_DAYS = Between(0, 36_500)
 
 
 def _members(
-    models: tuple[str, ...], modalities: tuple[str, ...], expires_days: float | None, requests_per_minute: int | None,
-    max_concurrent: int | None, **fields: Any,
+    models: tuple[str, ...], modalities: tuple[str, ...], regions: tuple[str, ...], expires_days: float | None,
+    requests_per_minute: int | None, max_concurrent: int | None, **fields: Any,
 ) -> dict[str, object]:  # fmt: skip
     """Return the named options as members of a body. 0 takes a limit away, and an empty text alone a list."""
     members = named(
         **fields,
         models=[name for name in models if name] if models else None,
         modalities=[name for name in modalities if name != "all"] if modalities else None,
+        regions=[name for name in regions if name] if regions else None,
     )
     numbers = {"requests_per_minute": requests_per_minute, "max_concurrent": max_concurrent}
     members |= {name: number or None for name, number in numbers.items() if number is not None}
@@ -55,6 +57,9 @@ LIMITS = (
     click.option(
         "--modality", "modalities", multiple=True, type=click.Choice((*MODALITIES, "all")),
         help="What it may use; may be given several times.",
+    ),
+    click.option(
+        "--region", "regions", multiple=True, help="Region whose providers may answer; may be given several times; '' allows all again."
     ),
     click.option("--requests-per-minute", type=COUNT, help="Requests a minute; 0 for any number."),
     click.option("--max-concurrent", type=COUNT, help="Requests and live sessions at once; 0 for any number."),
@@ -83,7 +88,7 @@ def keys() -> None:
 def _limits(entry: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the limits that are set, with how much of each budget is spent."""
     limits = [(use["period"], f"{money(use['spent'])} of {money(use['budget'])}") for use in entry["budgets"]]
-    limits += [(name, ", ".join(entry[name])) for name in ("models", "modalities") if entry[name]]
+    limits += [(name, ", ".join(entry[name])) for name in _LISTS if entry[name]]
     names = ("requests_per_minute", "max_concurrent")
     return limits + [(name, str(entry[name])) for name in names if entry[name] is not None]
 
@@ -92,7 +97,7 @@ def _key_facts(entry: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, entry[name]) for name in ("key_id", "name", "project", "key_masked", "source")]
     facts += [("made", minute(entry["created_at"])), ("expires", minute(entry["expires_at"]))]
     facts += [(name, money(entry[name])) for name in ("spent_today", "spent_total")] + budget_facts(entry["budgets"])
-    facts += [(name, ", ".join(entry[name]) or "all") for name in ("models", "modalities")]
+    facts += [(name, ", ".join(entry[name]) or "all") for name in _LISTS]
     return facts + [(name, entry[name] or "unlimited") for name in ("requests_per_minute", "max_concurrent")]
 
 

@@ -282,12 +282,14 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
 
 
 def _unknown_regions(document: Document, settings: Settings) -> Iterator[str]:
-    """Yield the regions of projects that no provider of the file is in."""
+    """Yield the regions of projects and keys that no provider of the file is in."""
     known = {provider.residency for provider in settings.providers.values()}
-    for project in settings.projects.values():
-        for index, region in enumerate(project.regions):
+    named: list[tuple[Path, tuple[str, ...]]] = [(("projects", each.id), each.regions) for each in settings.projects.values()]
+    named += [(("auth", "keys", n), key.limits.regions) for n, key in enumerate(settings.auth.keys) if key.limits is not None]
+    for path, regions in named:
+        for index, region in enumerate(regions):
             if region.lower() not in known:
-                place: Path = ("projects", project.id, "regions", index)
+                place = (*path, "regions", index)
                 yield _at(document, place, f"{dotted(place)}: no provider has the region {region!r} (providers.<id>.region)")
 
 

@@ -20,7 +20,7 @@ from gw.types.provider_types import PROVIDER_TYPES
 _SECRET_NAMES = frozenset(
     {"api_key", "valkey", "database", "admin_token", "key", "token", "secret", "password", "credential", "credentials"}
 )
-_LIMITS = ("daily_budget", "weekly_budget", "monthly_budget", "total_budget", "requests_per_minute", "max_concurrent")
+_LIMITS = ("daily_budget", "weekly_budget", "monthly_budget", "total_budget", "requests_per_minute", "max_concurrent", "regions")
 _HARMLESS = frozenset({"type", "base_url", "enabled", "project", "name", "allow_open", *_LIMITS}).union(
     *(kind.options for kind in PROVIDER_TYPES.values())
 )

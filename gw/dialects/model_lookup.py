@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gw.admin import listings
-from gw.admin.listings import OneModel
+from gw.admin.listings import KeyView, OneModel
 from gw.dialects.auth import vendors_of
 from gw.dialects.request_io import raw_path
 from gw.dialects.unrouted import by_credential
@@ -25,17 +25,17 @@ def reader(gateway: Gateway, scope: Scope) -> Caller:
     return Caller(dialect=dialect, vendor=vendor, path_vendor=path_vendor)
 
 
-def find(gateway: Gateway, caller: Caller, name: str) -> OneModel:
-    """Return the model that a request with this name would go to. Raises UnknownModelError with all ids that are listed.
+def find(gateway: Gateway, caller: Caller, name: str, view: KeyView | None = None) -> OneModel:
+    """Return the model that a request with this name would go to; with `view` only one in it. Raises UnknownModelError with all ids in it.
 
     A name that is not listed is a model's if the price tables know it at the vendor where the request would go: any other may
     be a mistake, which only that vendor could tell.
     """
     try:
-        return listings.model(gateway.current.catalog, name, gateway.started_at)
+        return listings.model(gateway.current.catalog, name, gateway.started_at, view)
     except UnknownModelError:
         model = _unlisted(gateway, caller, name)
-        if model is None:
+        if model is None or (view is not None and not view.has(model)):
             raise
         return listings.unlisted(model, gateway.started_at)
 

@@ -238,13 +238,25 @@ TOKENS = frozenset((
 """Routes that issue short-lived tokens, which only the process knows that has issued them."""
 
 
+def _view(exchange: HttpExchange) -> listings.KeyView | None:
+    """Return what the caller's key sees of the models; None without a key, and for one that may use all."""
+    caller = exchange.caller
+    return None if caller.key_id is None else listings.view_of(exchange.gateway.current.catalog, caller.project, caller.limits)
+
+
 def _models(exchange: HttpExchange) -> listings.ModelList:
     query = _query(exchange, "limit", "after_id", "before_id")
-    return listings.models(exchange.gateway.current.catalog, exchange.gateway.started_at, **query)
+    chosen = {name: query.get(name) for name in ("limit", "after_id", "before_id")}
+    return listings.models(exchange.gateway.current.catalog, exchange.gateway.started_at, view=_view(exchange), **chosen)
+
+
+def _one_model(exchange: HttpExchange) -> listings.OneModel:
+    return model_lookup.find(exchange.gateway, exchange.caller, exchange.scope["path_params"]["model_id"], _view(exchange))
 
 
 def _speaking_models(exchange: HttpExchange) -> dict[str, Any]:
-    return {"models": [{"id": model} for model in exchange.gateway.current.catalog.by_modality["tts"]]}
+    models = listings.models_of(exchange.gateway.current.catalog, None, _view(exchange))
+    return {"models": [{"id": model.id} for model in models if model.modality == "tts"]}
 
 
 OPENAI_LIKE: Routes = {
@@ -255,7 +267,7 @@ OPENAI_LIKE: Routes = {
 `get_available_models` of its `routers/audio.py`. Kokoro's own server has the voices, too."""
 MODELS: Routes = {
     ("GET", "/v1/models"): _json(_models),
-    ("GET", "/v1/models/{model_id}"): _json(lambda e: model_lookup.find(e.gateway, e.caller, e.scope["path_params"]["model_id"])),
+    ("GET", "/v1/models/{model_id}"): _json(_one_model),
 }
-MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog))}
+MODELS_BARE: Routes = {("GET", "/v1/models"): _json(lambda e: listings.models_bare(e.gateway.current.catalog, view=_view(e)))}
 """Routes below a vendor's name only: at the root one address serves all vendors."""

@@ -37,7 +37,7 @@ from gw.relay.meter import Meter, cost_of, price_of
 from gw.relay.places import PLACE_S
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request_spec import RequestSpec
-from gw.relay.residency import within
+from gw.relay.residency import is_limited, within
 from gw.relay.respelled_speech import Respellings
 from gw.relay.route_choice import RouteChooser
 from gw.relay.shadowing import Shadows
@@ -106,7 +106,7 @@ class CandidatePlanner:
             if (voice := candidates.voices.get(first.id)) is not None:
                 voices[first.id] = voice
             candidates = Candidates(catalog, project, tuple(dict.fromkeys((first, *others))), voices, routed=routed)
-        if candidates.project.regions or caller.regions:
+        if is_limited(candidates.project, caller):
             candidates = replace(candidates, models=within(candidates.models, catalog, candidates.project, caller))
         if caller.limits is not None:
             candidates = replace(candidates, models=allowed(candidates.models, caller.limits))

@@ -10,7 +10,7 @@ from gw.policy.shares import share_of
 from gw.registry.catalog import Catalog, Model
 from gw.relay.candidate_list import Candidates
 from gw.relay.request_spec import RequestSpec
-from gw.relay.residency import within
+from gw.relay.residency import is_limited, within
 from gw.types.entities import Project
 from gw.types.ids import Caller, Modality
 from gw.types.model_routes import ModelRoute, Routed, RouteMember
@@ -50,7 +50,7 @@ class RouteChooser:
         members = catalog.route_members[spec.modality, route.name]
         if caller.limits is not None and caller.limits.models:
             members = tuple([each for each in members if caller.limits.includes(each[1].provider, each[1].id)]) or members
-        if project.regions or caller.regions:
+        if is_limited(project, caller):
             kept = within(tuple([model for _, model in members]), catalog, project, caller)
             members = tuple([each for each in members if each[1] in kept])
         chosen, reason = self._choice(members, route, spec, caller, cost_of)

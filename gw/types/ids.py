@@ -62,6 +62,7 @@ class KeyLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_budget_nusd: Annotated[int, "USD in all; never resets"] = 0
     models: Annotated[tuple[str, ...], "model ids, or <provider>/*; default: all"] = ()
     modalities: Annotated[tuple[Modality, ...], "stt, llm, tts; default: all"] = ()
+    regions: Annotated[tuple[str, ...], "regions whose providers may answer, as in a project; default: all"] = ()
     requests_per_minute: Annotated[_Count | None, "default: unlimited"] = None
     max_concurrent: Annotated[_Count | None, "requests and live sessions at once; default: unlimited"] = None
 

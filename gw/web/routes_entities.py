@@ -24,12 +24,18 @@ _CASCADE = QueryField(
 _VERSION = QueryField("api-version", {"type": "string"}, "Sent by Azure's clients; changes nothing.")
 
 
+def _view_of(request: Request) -> listings.KeyView | None:
+    """Return what the caller's key sees of the models; None for a caller without a key, and for a key that may use all."""
+    holder = request.principal
+    return None if holder is None or holder.project is None else listings.view_of(request.catalog, holder.project, holder.limits)
+
+
 def list_models(request: Request) -> object:
-    project = request.query["project"]
+    project, view = request.query["project"], _view_of(request)
     if request.header(b"xi-api-key"):
-        return listings.models_bare(request.catalog, project=project)
+        return listings.models_bare(request.catalog, project=project, view=view)
     chosen = {name: request.query[name] for name in ("modality", "limit", "after_id", "before_id")}
-    return listings.models(request.catalog, request.gateway.started_at, project=project, **chosen)
+    return listings.models(request.catalog, request.gateway.started_at, project=project, view=view, **chosen)
 
 
 def update_project(request: Request) -> Awaitable[projects.ProjectUpdated]:
@@ -46,7 +52,8 @@ _models, _projects, _providers, _keys, _fallbacks = (
 
 ENTITIES = (
     _models(
-        "GET", "/v1/models", "list_models", "All models.", list_models, aliases=("/openai/v1/models", "/openai/models"),
+        "GET", "/v1/models", "list_models", "All models.", list_models,
+        aliases=("/openai/v1/models", "/openai/models"), notes="A key gets those that it may use.",
         query=(
             QueryField("project", {"type": "string"}, "Only those of this project's default stack."),
             QueryField("modality", {"enum": list(MODALITIES)}, "Only this modality."),
@@ -63,7 +70,7 @@ ENTITIES = (
     ),
     _models(
         "GET", "/v1/models/{model_id}", "get_model", "One model, by any name that requests may have.",
-        lambda r: model_lookup.find(r.gateway, model_lookup.reader(r.gateway, r.scope), r.name),
+        lambda r: model_lookup.find(r.gateway, model_lookup.reader(r.gateway, r.scope), r.name, _view_of(r)),
         notes="A name that is not listed is found where the price tables know it at the vendor that a request with it would go to.",
         aliases=("/openai/v1/models/{model_id}", "/openai/models/{model_id}"), query=(_VERSION,),
         answers=(listings.OneModel,), errors=(404,),

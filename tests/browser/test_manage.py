@@ -149,19 +149,21 @@ def test_limits_of_a_key_are_set_and_what_it_has_spent_is_shown(fresh, view):
     dialog.get_by_label("Requests a minute").fill("60")
     dialog.get_by_label("Requests and sessions at once").fill("2")
     dialog.get_by_role("textbox", name="Models").fill("sim/*, sim/echo")
+    dialog.get_by_role("textbox", name="Regions").fill("local, eu")
     dialog.get_by_label("language models").check()
     dialog.get_by_role("button", name="Save").click()
     row = _row(page, key["key_id"])
     row.locator("[data-period=month]").wait_for()
     assert row.locator("[data-period=month]").inner_text().split() == ["0", "%", "of", "$20.00", "a", "month", "then", "refused"]
     assert row.locator("[data-period=total]").inner_text().split()[:6] == ["0", "%", "of", "$100.00", "in", "all"]
-    for limit in ("sim/*", "language models", "60 a minute", "2 at once"):
+    for limit in ("sim/*", "language models", "in local", "in eu", "60 a minute", "2 at once"):
         assert limit in row.inner_text()
     body = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
     fresh.ask("/v1/chat/completions", body, headers={"authorization": f"Bearer {key['key']}"})
     [shown] = fresh.ask("/v1/keys")["keys"]
     assert (shown["monthly_budget"], shown["total_budget"]) == (20, 100)
     assert (shown["models"], shown["modalities"]) == (["sim/*", "sim/echo"], ["llm"])
+    assert shown["regions"] == ["local", "eu"]
     assert (shown["requests_per_minute"], shown["max_concurrent"], shown["expires_at"]) == (60, 2, None)
     assert shown["spent_total"] > 0
     page.reload()

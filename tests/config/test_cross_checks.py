@@ -17,6 +17,10 @@ BASE = "providers: {sim: }\nmodels: {llm: [sim/echo, sim/flaky]}\n"
             "projects: {a: {fallbacks: {llm: [sim/echo]}}}",
             "gw.yaml:3:28: projects.a.fallbacks.llm has one model: nothing to fall back to",
         ),
+        (
+            "auth: {keys: [{key: till-8351026789-shop, name: till, regions: [local, mars]}]}",
+            "gw.yaml:3:72: auth.keys.0.regions.1: no provider has the region 'mars' (providers.<id>.region)",
+        ),
         ("auth: {admin_token: ''}", "gw.yaml:3:8: auth.admin_token is empty: no credential is required"),
         (
             "auth: {admin_token: till-8351026789-shop}\nmcp: {enabled: true}",

@@ -213,6 +213,74 @@ async def test_a_fallback_stays_within_the_models_of_a_key(tmp_path):
         assert [(await chat(running, headers, "slow/echo")).status for headers in (both, only)] == [200, 503]
 
 
+REGIONS = CONFIG.replace("{sim: {}, other: {type: sim}", "{sim: {region: EU}, other: {type: sim, region: us}").replace(
+    "projects: {shop: {}}", "projects: {shop: {}, clinic: {regions: [eu]}}"
+)
+
+
+async def test_regions(tmp_path):
+    async with open_running(tmp_path, REGIONS, SetClock(FRIDAY)) as running:
+        key_id, headers = await make(running, regions=["eu", "rack-2"])
+        assert (await entry(running, key_id))["regions"] == ["eu", "rack-2"]
+        assert (await chat(running, headers)).status == 200
+        assert (await chat(running, headers, "other/echo")).headers["x-gw-model"] == "sim/echo"  # the chain's next
+        alone = {**headers, "x-gw-fallback": "off"}
+        refused = await chat(running, alone, "other/echo")
+        assert (refused.status, refused.error["gw"]["code"]) == (403, "region_not_allowed")
+        assert f"the key {key_id!r} allows eu, rack-2; there is other/echo (us)" in refused.error["message"]
+        assert (await chat(running, {**headers, "x-gw-regions": "us"})).status == 403
+        clinic = {"project": "clinic", "regions": ["us"]}
+        _, none = await make(running, **clinic)
+        message = (await chat(running, none)).error["message"]
+        assert "the project 'clinic' allows eu, and the key" in message
+        assert (await running.ask("PATCH", f"/v1/keys/{key_id}", {"regions": None}, **ADMIN)).status == 200
+        assert (await chat(running, alone, "other/echo")).headers["x-gw-model"] == "other/echo"
+
+
+async def test_a_fallback_stays_within_the_regions_of_a_key(tmp_path):
+    text = REGIONS.replace("slow: {type: sim, latency_ms: 60000}", "slow: {type: sim, fail_rate: 1, region: us}")
+    async with open_running(tmp_path, text, SetClock(FRIDAY)) as running:
+        _, both = await make(running, regions=["us", "eu"])
+        _, only = await make(running, regions=["us"])
+        assert [(await chat(running, headers, "slow/echo")).status for headers in (both, only)] == [200, 503]
+
+
+@pytest.mark.parametrize(
+    ("limits", "models"),
+    [
+        ({}, ["sim/echo", "other/echo", "slow/echo", "sim/tone", "fresh/*"]),
+        ({"models": ["other/echo"]}, ["other/echo"]),
+        ({"models": ["sim/*"]}, ["sim/echo", "sim/tone"]),
+        ({"models": ["fresh/one", "sim/echo"]}, ["sim/echo", "fresh/*"]),
+        ({"modalities": ["tts", "stt"]}, ["sim/tone"]),
+        ({"regions": ["us"]}, ["other/echo"]),
+        ({"regions": ["mars"]}, []),
+        ({"project": "clinic"}, ["sim/echo", "sim/tone"]),
+        ({"project": "clinic", "modalities": ["tts"]}, ["sim/tone"]),
+    ],
+)
+async def test_the_list_of_models_has_those_that_a_key_may_use(limits, models, tmp_path):
+    vendor = 'fresh: {type: openai, api_key: k, base_url: "http://127.0.0.1:9/v1"}, slow: {'
+    text = REGIONS.replace("slow: {", vendor).replace("  stt: [sim/tone]", "    fresh/*: {}\n  stt: [sim/tone]")
+    async with open_running(tmp_path, text, SetClock(FRIDAY)) as running:
+        _, headers = await make(running, **limits)
+        listed = (await running.get("/v1/models", **headers)).json
+        assert sorted(listed["models"]) == sorted(models)
+        named = [model for model in models if not model.endswith("*")]
+        assert sorted(entry["id"] for entry in listed["data"]) == sorted(named)
+        bare = (await running.get("/v1/models", **{"xi-api-key": headers["authorization"][7:]})).json  # as ElevenLabs' SDK
+        assert sorted(entry["model_id"] for entry in bare) == sorted(named)
+        key = headers["authorization"][7:]
+        mounted = (await running.get("/anthropic/v1/models", **{"x-api-key": key})).json
+        assert (mounted["models"], mounted["data"]) == (listed["models"], listed["data"])
+        assert (await running.get("/elevenlabs/v1/models", **{"xi-api-key": key})).json == bare
+        for model in ("sim/echo", "other/echo", "sim/tone"):
+            for mount in ("", "/anthropic"):
+                one = await running.get(f"{mount}/v1/models/{model}", **headers)
+                assert (one.status == 200) == (model in models), model
+        assert len((await running.get("/v1/models", **ADMIN)).json["models"]) == 5
+
+
 async def test_a_change_holds_from_the_next_request_on_and_is_audited(tmp_path):
     async with open_at(tmp_path) as running:
         key_id, headers = await make(running, total_budget=1)
@@ -235,7 +303,7 @@ async def test_a_change_holds_from_the_next_request_on_and_is_audited(tmp_path):
     ("member", "value"),
     [
         ("daily_budget", -1), ("total_budget", 1e12), ("models", ["echo"]), ("models", [" /x"]), ("modalities", ["video"]),
-        ("requests_per_minute", 0), ("max_concurrent", 0), ("max_concurrent", 1.5), ("hourly_budget", 1),
+        ("regions", [""]), ("requests_per_minute", 0), ("max_concurrent", 0), ("max_concurrent", 1.5), ("hourly_budget", 1),
     ],
 )  # fmt: skip
 async def test_a_wrong_limit_is_named(member, value, tmp_path):

@@ -190,6 +190,7 @@ export interface Shapes {
     total_budget?: number | null;
     models?: string[] | null;
     modalities?: ("llm" | "stt" | "tts")[] | null;
+    regions?: string[] | null;
     requests_per_minute?: number | null;
     max_concurrent?: number | null;
     project?: string | null;
@@ -384,6 +385,7 @@ export interface Shapes {
     total_budget: number;
     models: string[];
     modalities: ("llm" | "stt" | "tts")[];
+    regions: string[];
     requests_per_minute: number | null;
     max_concurrent: number | null;
     spent_today: number;
@@ -495,6 +497,7 @@ export interface Shapes {
     total_budget: number;
     models: string[];
     modalities: ("llm" | "stt" | "tts")[];
+    regions: string[];
     requests_per_minute: number | null;
     max_concurrent: number | null;
     spent_today: number;
@@ -1048,6 +1051,7 @@ export interface Shapes {
     total_budget?: number | null;
     models?: string[] | null;
     modalities?: ("llm" | "stt" | "tts")[] | null;
+    regions?: string[] | null;
     requests_per_minute?: number | null;
     max_concurrent?: number | null;
   };
