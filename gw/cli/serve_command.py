@@ -125,7 +125,7 @@ def _settings(config: Path | None, demo: bool) -> Iterator[Settings]:
         yield load(config)
         return
     with tempfile.TemporaryDirectory(prefix="gw-demo-") as folder:
-        yield demo_settings(Path(folder))
+        yield demo_settings(Path(folder), os.environ.get("GW_ADMIN_TOKEN", ""))
 
 
 def bound_to(settings: Settings, host: str | None, port: int | None, workers: int | str | None = None) -> Settings:
@@ -140,7 +140,8 @@ def bound_to(settings: Settings, host: str | None, port: int | None, workers: in
     )  # fmt: skip
     if settings.auth.refuses(address.host):
         what = f"refusing to bind {address.host} without auth: anyone who can reach it could spend your money"
-        raise ConfigError(problems=(Problem(what=what, hint="set auth.admin_token, or auth.allow_open: true"),))
+        hint = "set auth.admin_token, or auth.allow_open: true" if settings.path else "set GW_ADMIN_TOKEN (openssl rand -hex 32)"
+        raise ConfigError(problems=(Problem(what=what, hint=hint),))
     check_capture(attrs.evolve(settings, serve=address))
     check_mcp(settings, address.host)
     check_alerts(settings)
@@ -160,6 +161,8 @@ def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
             more = f"  and {len(ids) - MODELS_SHOWN} more" if len(ids) > MODELS_SHOWN else ""
             lines.append(f"{modality:<10} " + "  ".join(ids[:MODELS_SHOWN]) + more)
     lines += [f"{'chain ' + m:<10} " + " -> ".join(chain) for m, chain in settings.fallbacks.items() if chain]
+    if demo and settings.auth.admin_token:
+        lines.append("sign in    with the value of GW_ADMIN_TOKEN, which callers send, too")
     if demo:
         lines.append(f"history    {DAYS} made-up days before today, in the project {PROJECT}")
     else:

@@ -298,8 +298,13 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
     return parse(text, file=str(path), env=env, data_dir=gw_yaml.user_data_dir())
 
 
-def demo_settings(data_dir: Path) -> Settings:
-    """Return the settings of the demo with its database in `data_dir`."""
+def demo_settings(data_dir: Path, admin_token: str = "") -> Settings:
+    """Return the settings of the demo with its database in `data_dir`; it asks nobody for a credential without `admin_token`.
+
+    Raises ConfigError for a weak token.
+    """
     text = resources.files("gw.config").joinpath("demo.yaml").read_text(encoding="utf-8")
-    settings = parse(text, file="demo", env={}, data_dir=data_dir)
+    if admin_token:
+        text += "auth: {admin_token: '${GW_ADMIN_TOKEN}'}\n"
+    settings = parse(text, file="demo", env={"GW_ADMIN_TOKEN": admin_token}, data_dir=data_dir)
     return attrs.evolve(settings, path=None, secret_folder=data_dir)

@@ -130,8 +130,15 @@ def test_check_of_a_bad_file(run, tmp_path):
     assert "bad.yaml:1:1" in result.stderr
 
 
-def test_check_refuses_an_open_bind(run):
-    assert run("serve", "--demo", "--check", "--host", "0.0.0.0").exit_code == 3
+def test_a_demo_for_others_needs_a_strong_token(run, monkeypatch):
+    command = ("serve", "--demo", "--check", "--host", "0.0.0.0")
+    refused = run(*command)
+    assert (refused.exit_code, "set GW_ADMIN_TOKEN" in refused.stderr) == (3, True)
+    monkeypatch.setenv("GW_ADMIN_TOKEN", "x")
+    weak = run(*command)
+    assert (weak.exit_code, "auth.admin_token" in weak.stderr, "GW_ADMIN_TOKEN" in weak.stderr) == (3, True, True), weak.stderr
+    monkeypatch.setenv("GW_ADMIN_TOKEN", "till-8351026789-shop")
+    assert run(*command).exit_code == 0
 
 
 @pytest.mark.process

@@ -15,3 +15,8 @@ def test_the_demo_needs_nothing():
     assert (demo.daily_budget, demo.budget_action, demo.default_stack) == (0.01, "block", "demo")
     assert settings.voices["alloy"] == {"sim": "tone"}
     assert len(settings.voices) == 13
+
+
+def test_a_demo_with_a_token_asks_for_it():
+    assert not demo_settings(Path("/d")).auth.on
+    assert demo_settings(Path("/d"), "till-8351026789-shop").auth.admin_token.reveal() == "till-8351026789-shop"

@@ -9,9 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.conftest import launch
 
 pytestmark = pytest.mark.process
 
@@ -118,3 +122,25 @@ def test_a_crash_leaves_no_core_file_with_keys_in_it(tmp_path):
         process.kill()
         process.stderr.close()
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("core")] == []
+
+
+def test_a_demo_for_others_asks_for_its_token(tmp_path):
+    daemon = launch("--demo", "--host", "0.0.0.0", folder=tmp_path, GW_ADMIN_TOKEN="till-8351026789-shop")
+    try:
+        assert "with the value of GW_ADMIN_TOKEN" in daemon.text()
+        port = daemon.url.rpartition(":")[2]
+        statuses = []
+        for token in ("", "another-8351026789", "till-8351026789-shop"):
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/costs", headers=headers)
+            try:
+                with urllib.request.urlopen(request) as answer:
+                    statuses.append(answer.status)
+            except urllib.error.HTTPError as error:
+                statuses.append(error.code)
+                error.close()
+        assert statuses == [401, 401, 200]
+        assert "till-8351026789" not in daemon.text()
+    finally:
+        daemon.stop()
+        daemon.reader.join()
