@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
@@ -19,6 +20,8 @@ import trio
 from gw.config.parse import parse
 from gw.telemetry.clock import SystemClock
 from tests.contract.test_access import ADMIN
+from tests.e2e.conftest import compiled_once, starter
+from tests.fakes import databases
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import YAML, SetClock
 
@@ -232,3 +235,25 @@ async def test_clocks_of_the_gateway_and_the_provider_may_differ_by_a_minute(tmp
             clock.at = SystemClock().now() + ahead_s
             with Browser() as browser:
                 assert await refused(running, browser, await trio.to_thread.run_sync(answer_for, browser, running.url)) == reason
+
+
+def test_any_worker_on_postgresql_signs_people_in_and_out(tmp_path):
+    workers = "serve: {workers: 2}\n" + f"cost_tracking: {{database: '{databases.fresh_url()}'}}\n"
+    with ExitStack() as closing:
+        closing.callback(databases.remove_server)
+        daemon = closing.enter_context(starter(tmp_path))(PLAIN + workers, **compiled_once(tmp_path))
+        issuer, _ = closing.enter_context(provider_for(daemon.url))
+        (tmp_path / "gw.yaml").write_text(configured(issuer, daemon.url) + workers)
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_for('"reloaded"')
+        admin = closing.enter_context(httpx2.Client(trust_env=False, base_url=daemon.url, headers=ADMIN_HEADER))
+        ana, bob = closing.enter_context(Browser()), closing.enter_context(Browser())
+        assert str(sign_in(ana, daemon.url, "ana").url) == f"{daemon.url}/logs"
+        assert "sign_in_refused=no_role" in str(sign_in(bob, daemon.url, "bob").url)
+        [login] = admin.get("/v1/logins").json()["logins"]
+        assert login["name"] == "ana@shop.example"
+        page = ana.go(f"{issuer}/session/end?client_id=gw")
+        ana.submit(page, logout="yes")
+        assert admin.get("/v1/logins").json()["logins"] == []
+        assert ana.ask("GET", f"{daemon.url}/v1/costs").status_code == 401
+        assert daemon.stop()[0] == 0
