@@ -95,19 +95,20 @@ def test_livekit(addresses, package, who):
 
 @WHO
 def test_pipecat(addresses, package, who):
+    """A turn that is written: the service drops what is said before the session is ready."""
     package("pipecat")
-    from pipecat.frames.frames import TTSStoppedFrame
+    from pipecat.frames.frames import LLMRunFrame, TTSStoppedFrame
     from pipecat.processors.aggregators.llm_context import LLMContext
     from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
     from pipecat.services.xai.realtime.llm import GrokRealtimeLLMService
 
-    from tests.clients.test_pipecat import run, sound, spoken
+    from tests.clients.test_pipecat import run, sound
 
     service: Any = GrokRealtimeLLMService(
         api_key=KEY, base_url=addresses.of(who), settings=GrokRealtimeLLMService.Settings(model=MODEL)
     )
-    pair = LLMContextAggregatorPair(LLMContext())
-    frames = asyncio.run(run([pair.user(), service, pair.assistant()], spoken(PCM), TTSStoppedFrame))
+    pair = LLMContextAggregatorPair(LLMContext(messages=[{"role": "user", "content": TEXT}]))
+    frames = asyncio.run(run([pair.user(), service, pair.assistant()], [LLMRunFrame()], TTSStoppedFrame))
     assert TEXT in spoken_text(sound(frames), 24_000)
 
 

@@ -86,6 +86,10 @@ class XaiConversation(Conversation):
                 event["response"]["usage"] = {}
             await super()._report(msgspec.json.encode(event).decode())
 
+    async def _respond(self, options: Any) -> None:
+        """Answer in speech, whatever `modalities` the client asks for: the vendor takes the member and ignores it (pydantic-ai)."""
+        await super()._respond({name: value for name, value in (options or {}).items() if name != "modalities"} or None)
+
     def _transcribed(self, item: str, text: str, transcription: dict[str, Any]) -> tuple[str, ...]:
         kind = "conversation.item.input_audio_transcription"
         first, _, _ = text.partition(" ")
