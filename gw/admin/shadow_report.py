@@ -41,7 +41,7 @@ class ShadowReport(Schema):
     """Comparisons since the gateway started. `spent_today_usd` and `daily_budget_usd` are those of all second models."""
 
     pairs: Sequence[ComparedPair]
-    running: Annotated[int, Meta(description="Shadow calls that run now.")]
+    running: Annotated[int, Meta(description="Shadow calls now: those that run, and those whose recording is being copied.")]
     spent_today_usd: Usd
     daily_budget_usd: Usd | None
 

@@ -34,7 +34,7 @@ from gw.types.usage import RequestRecord
 from gw.wire.convert import CannotConvert
 
 MOST_AT_ONCE: Final = 16
-"""Shadows that run or wait at once; a call beyond them has none."""
+"""Shadows at once: those that run, and those whose recording is being copied. A call beyond them has none."""
 QUEUED: Final = 500
 """Pieces of live audio that wait for a second model, 10 s of usual ones. When it is full, the shadow is given up."""
 QUEUED_BYTES: Final = 2_000_000
@@ -52,7 +52,7 @@ _log = structlog.get_logger("gw.relay")
 
 
 @attrs.define
-class Heard:
+class Transcribed:
     """The transcripts of one model in one call, and its times."""
 
     per_s: int = 0
@@ -84,11 +84,12 @@ class Shadow:
         per_s = fmt.bytes_per_second if kind == "live" and fmt is not None else 0
         self.kind: CallKind = kind
         self.model_id, self.second, self.caller, self.request = model_id, second, caller, request
-        self.first, self.other = Heard(per_s), Heard(per_s)
+        self.first, self.other = Transcribed(per_s), Transcribed(per_s)
         self.record: RequestRecord | None = None
         """Record of the call of the app, when it has ended."""
         self.recording: bytearray | None = bytearray() if kind == "recording" else None
         self.given_up: LeftOut | None = None
+        self.has_place = self.is_started = False
         self._shadows = shadows
         self._queued_bytes = 0
         self._send: trio.MemorySendChannel[bytes] | None = None
@@ -126,13 +127,14 @@ class Shadow:
 
     def copied(self, request: TranscribeRequest) -> TranscribeRequest:
         """Return a request whose recording is kept as it is read."""
-        if self.recording is None:
+        if self.recording is None or not (self.has_place or self._shadows.take_place(self)):
             return request
         self.request = request
         return attrs.evolve(request, audio=_CopiedRecording(request.audio, self))
 
     def keep(self, data: bytes, at: int) -> None:
-        """Keep bytes of a recording that begin at a position; what was read before is kept once."""
+        """Keep bytes of a recording that begin at a position."""
+        # Another candidate reads the same recording from its beginning: what is kept already is not new.
         if self.recording is not None and (new := data[max(0, len(self.recording) - at) :]):
             self.recording += new
             if len(self.recording) > RECORDING_BYTES:
@@ -143,6 +145,7 @@ class Shadow:
         if self.given_up is None:
             self.given_up, self.recording = why, None
             self._shadows.of(self).leave_out(why)
+            self._shadows.give_place_back(self)
         if self._send is not None:
             self._send.close()
 
@@ -155,8 +158,10 @@ class Shadow:
             self.give_up("call_fell_back" if record.fell_back else "call_failed")
         elif self._send is not None:
             self._send.close()
-        elif self.recording and self.given_up is None:
+        elif self.recording:
             self._shadows.start(self)
+        elif self.has_place:  # the vendor answered without a look at the recording
+            self.give_up("failed")
 
 
 class _CopiedRecording:
@@ -178,14 +183,14 @@ class _CopiedRecording:
 class _KeptRecording:
     """A recording in memory."""
 
-    def __init__(self, data: bytes, like: AudioSource) -> None:
+    def __init__(self, data: bytearray, like: AudioSource) -> None:
         self._data = data
         self.size, self.filename, self.content_type = len(data), like.filename, like.content_type
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the bytes from the beginning."""
         for at in range(0, self.size, 65_536):
-            yield self._data[at : at + 65_536]
+            yield bytes(self._data[at : at + 65_536])
 
 
 class Shadows:
@@ -229,12 +234,26 @@ class Shadows:
 
     def start(self, shadow: Shadow) -> bool:
         """Begin the call of a second model; return whether there was room for it."""
+        if not (shadow.has_place or self.take_place(shadow)):
+            return False
+        shadow.is_started = True
+        self._work.send_nowait(shadow)
+        return True
+
+    def take_place(self, shadow: Shadow) -> bool:
+        """Count a shadow among those at once; return False, and have it given up, if there are as many as may be."""
         if self.running >= MOST_AT_ONCE:
             shadow.give_up("busy")
             return False
         self.running += 1
-        self._work.send_nowait(shadow)
+        shadow.has_place = True
         return True
+
+    def give_place_back(self, shadow: Shadow) -> None:
+        """Count a shadow no more that was given up before its call began."""
+        if shadow.has_place and not shadow.is_started:
+            shadow.has_place = False
+            self.running -= 1
 
     async def run(self) -> None:
         """Run shadows until cancelled. What one of them raises is counted, logged and goes no further."""
@@ -286,10 +305,10 @@ class Shadows:
 
     async def _run_recording(self, shadow: Shadow) -> RequestRecord | None:
         """Have the second model transcribe the recording that the app's model has transcribed."""
-        request, data = shadow.request, shadow.recording
+        request, data, shadow.recording = shadow.request, shadow.recording, None
         assert isinstance(request, TranscribeRequest)
         assert data is not None
-        audio = _KeptRecording(bytes(data), request.audio)
+        audio = _KeptRecording(data, request.audio)
         own = TranscribeRequest(
             model=shadow.second.model, audio=audio, format=request.format, audio_seconds=request.audio_seconds, language=request.language
         )

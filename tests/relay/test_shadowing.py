@@ -213,3 +213,27 @@ async def test_a_call_that_another_model_answered_is_not_compared(plane):
     await all_done(plane)
     (found,) = shadows_of(plane).comparisons.values()
     assert (found.compared, found.left_out) == (0, {"call_fell_back": 1})
+
+
+@pytest.mark.parametrize("plane", [configured("second/stt-async-v5", budget="100")], indirect=True)
+async def test_recordings_that_are_being_copied_count_among_those_at_once(plane):
+    async def send() -> None:
+        assert (await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")).status == 200
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(shadowing.MOST_AT_ONCE + 3):
+            nursery.start_soon(send)
+    await all_done(plane)
+    (found,) = shadows_of(plane).comparisons.values()
+    assert found.compared + found.left_out["busy"] == shadowing.MOST_AT_ONCE + 3
+    assert found.left_out == {"busy": 3}
+
+
+@pytest.mark.parametrize("plane", [configured("second/stt-async-v5")], indirect=True)
+async def test_a_call_that_fails_gives_its_place_back(plane):
+    plane.net.hosts["first.test", 80] = hosted(FakeDeepgram(status=503))
+    for _ in range(shadowing.MOST_AT_ONCE + 1):
+        assert (await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")).status != 200
+    assert shadows_of(plane).running == 0
+    (found,) = shadows_of(plane).comparisons.values()
+    assert found.left_out.keys() == {"call_failed"}
