@@ -38,7 +38,7 @@ TOUCHED = 10_000  # phrases whose use is still to be noted; the use of others is
 GATHER_S = 1.0
 CLOSE_S = 3.0  # deadline for the last phrases at the end; what is not stored by then is spoken again
 READERS = 4  # threads that read
-BREATH_S = 0.002  # pause of the thread that reads the file at the start, so that the event loop runs beside it
+BREATH_S = 0.0005  # pause after each portion of the thread that reads the file at the start, so that the event loop runs beside it
 KEY_BITS = 2**25
 
 _log = structlog.get_logger("gw.store")

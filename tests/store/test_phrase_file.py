@@ -10,7 +10,7 @@ import pytest
 
 from gw.errors import DatabaseUnusable, StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase, Take
-from gw.store.phrase_file import MARK_BYTES, PhraseCipher, PhraseFile, PhraseTotals, phrase_path
+from gw.store.phrase_file import HASHES, MARK_BYTES, PhraseCipher, PhraseFile, PhraseTotals, phrase_path
 from gw.types.audio import PCM_16K
 from gw.types.tts import WordTiming
 
@@ -102,3 +102,15 @@ def test_another_database_is_left_alone(tmp_path):
         db.execute("create table t (x)")
     with pytest.raises(DatabaseUnusable):
         PhraseFile(path)
+
+
+def test_all_hashes_are_read_in_portions_that_take_no_time(file):
+    texts = [f"This is sentence {number}. " + "one more word " * (number % 7) for number in range(250)]
+    file.add([(text.encode(), phrase(text)) for text in texts], 1.0, CIPHER)
+    portions = list(file.hashes())
+    assert sorted(key for rows in portions for key, _ in rows) == sorted(CIPHER.hashed(text.encode()) for text in texts)
+    for rows in portions:
+        counts = [1 + len(marks) // MARK_BYTES for _, marks in rows]
+        assert sum(counts[:-1]) < HASHES
+    longest = max(len(phrase(text).marks()) for text in texts)
+    assert max(sum(1 + len(marks) // MARK_BYTES for _, marks in rows) for rows in portions) <= HASHES + longest
