@@ -99,3 +99,4 @@ def warm(file: Path, model: str, voice: str, audio_format: str, project: str | N
                 raise CommandFailed(f"not kept: {text[:40]!r}. The project needs phrase_cache, whose `longest` allows the text")
     there = f", {kept} of them were in the cache already" if kept else ""
     aside(f"{len(texts)} texts spoken, {money(spent)}{there}")
+    aside("they have no word times: apps that request those have each text spoken once more")

@@ -21,6 +21,7 @@ def test_texts_are_warmed_listed_and_forgotten(run, running, tmp_path):
     warmed = run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
     assert warmed.exit_code == 0, warmed.output
     assert "2 texts spoken" in warmed.stderr
+    assert "they have no word times" in warmed.stderr
     assert "already" not in warmed.stderr
     again = run("cache", "warm", str(texts), "--model", "sim/tone", "--project", "shop")
     assert "2 texts spoken, 0.000000000, 2 of them were in the cache already" in again.stderr
