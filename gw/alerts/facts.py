@@ -113,7 +113,6 @@ class FactReader:
     async def _read_files(self, now: float) -> None:
         if self._files_at is not None and 0 <= now - self._files_at < _FILES_S:
             return
-        self._files_at = now
         settings, providers = self._gateway.settings, self._gateway.current.catalog.providers.values()
         kinds = {provider.type for provider in providers if provider.configured and provider.location == "cloud"}
         today = utc_day(now)
@@ -124,6 +123,7 @@ class FactReader:
                 self._certificate_ends = await trio.to_thread.run_sync(partial(certificate_ends, settings.serve.tls_cert))
         except (OSError, ValueError) as error:  # what was read before stays
             _log.warning("alert_facts_not_read", why=str(error))
+        self._files_at = now  # not before: the first snapshot is cancelled where this gateway is the one that sends
 
 
 def _set_budgets(owner: Project | KeyLimits) -> Iterator[tuple[BudgetPeriod, int]]:
