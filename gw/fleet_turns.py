@@ -25,6 +25,7 @@ from gw.config.settings import Settings
 from gw.errors import BankUnreachable
 from gw.policy.merged_turns import HOLD_S
 from gw.policy.ordered_turns import OrderedTurns, process_name
+from gw.policy.speaking_owners import SpeakingOwners
 from gw.policy.turn_events import Owner, TurnChat, TurnEvent, TurnProcessEnded, TurnReport, TurnSpeech, TurnTranscript
 from gw.policy.turn_steps import with_turn
 from gw.policy.turn_texts import TurnPlace, WrittenAnswer
@@ -42,9 +43,6 @@ MOST_UNSENT = 200
 LATE_S = 5.0
 """For the turn of a record that is committed already to become known."""
 MOST_ALONE = 1_024
-SPREAD_S = 5.0
-"""Between two messages that a key has speech: half the time after which processes take it for silent."""
-MAX_OWNERS = 2_048
 TIME_EVERY_S, FIRST_TIMES_S = 10.0, 0.1
 """Between two looks at the server's clock, of which the quickest of the last SAMPLES counts; and between the first ones."""
 SAMPLES = 12
@@ -83,7 +81,7 @@ class FleetTurns:
         self._late: dict[str, _Late] = {}
         self._alone: OrderedDict[str, RequestRecord] = OrderedDict()
         """Records of this gateway without a turn, the newest ones: a request elsewhere may be found to follow them."""
-        self._spread_at: dict[Owner, float] = {}
+        self._speakers = SpeakingOwners()
         self._unsent: deque[tuple[str, Sequence[TurnEvent], float]] = deque()
         self._number = 0
         self._last_event_at = -math.inf
@@ -268,13 +266,7 @@ class FleetTurns:
 
     def _spread(self, owners: Iterable[Owner]) -> None:
         """Have all processes of this gateway report the keys that have speech, each key once in SPREAD_S."""
-        now = trio.current_time()
-        due = [owner for owner in set(owners) if self._spread_at.get(owner, -math.inf) <= now - SPREAD_S]
-        for owner in due:
-            self._spread_at.pop(owner, None)
-            if len(self._spread_at) >= MAX_OWNERS:
-                del self._spread_at[next(iter(self._spread_at))]
-            self._spread_at[owner] = now
+        due = self._speakers.due(owners, trio.current_time())
         if due:
             self._reporter.wake(due)
             if self.follow is not None:

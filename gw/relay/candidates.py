@@ -155,7 +155,7 @@ class CandidatePlanner:
         return _all_there(first, lacking)
 
     def _lacking(self, candidates: Candidates, caller: Caller, estimate_nusd: int, *, has_place: bool) -> Awaitable[bool] | None:
-        """Return the wait for the next thing that a request lacks; None if there is none."""
+        """Return the wait for the next thing that a request lacks; None if it lacks nothing."""
         if not has_place and (place := self._place(candidates, caller)) is not None:
             return place
         return request_limits.room(self.accounting.ledger, candidates, caller, estimate_nusd) if self.in_fleet else None

@@ -13,15 +13,12 @@ from typing import Protocol
 import trio
 
 from gw.policy.merged_turns import HOLD_S, MergedTurns
+from gw.policy.speaking_owners import SpeakingOwners
 from gw.policy.turn_events import Owner, TurnEvent, TurnSpeech, TurnTranscript
 from gw.policy.turn_texts import TurnPlace, WrittenAnswer
 from gw.store.record_lines import encode_record
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech, RequestRecord
-
-SPREAD_S = 5.0
-"""Between two messages to the workers that a key has speech: half the time after which they take it for silent."""
-MAX_OWNERS = 2_048
 
 
 class WorkerTurns(Protocol):
@@ -51,7 +48,7 @@ class SharedTurns:
         self.follow: Callable[[Sequence[Owner]], None] | None = None
         """Gets the keys that have speech, for the workers."""
         self._merged = MergedTurns()
-        self._spread_at: dict[Owner, float] = {}
+        self._speakers = SpeakingOwners()
         self._progress = trio.Event()
         self._sleeping = trio.CancelScope()
 
@@ -135,12 +132,6 @@ class SharedTurns:
 
     def _spread(self, owners: Iterable[Owner]) -> None:
         """Tell the workers which keys have speech, each key once in SPREAD_S."""
-        now = trio.current_time()
-        due = [owner for owner in set(owners) if self._spread_at.get(owner, -math.inf) <= now - SPREAD_S]
-        for owner in due:
-            self._spread_at.pop(owner, None)
-            if len(self._spread_at) >= MAX_OWNERS:
-                del self._spread_at[next(iter(self._spread_at))]
-            self._spread_at[owner] = now
+        due = self._speakers.due(owners, trio.current_time())
         if due and self.follow is not None:
             self.follow(due)

@@ -4,12 +4,13 @@ import pytest
 import trio
 
 from gw.policy.merged_turns import HOLD_S
+from gw.policy.speaking_owners import MAX_OWNERS, SPREAD_S
 from gw.policy.turn_events import PlaceFacts, TurnChat, TurnSpeech, TurnTranscript
 from gw.policy.turn_texts import TurnPlace
 from gw.store.record_lines import decode_record
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
-from gw.workers.shared_turns import MAX_OWNERS, SPREAD_S, SharedTurns
+from gw.workers.shared_turns import SharedTurns
 from tests.fakes.records import record
 
 WORDS, KEY = "Where is the museum?", ("default", "k", None)
