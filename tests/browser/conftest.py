@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
-WITHIN_MS = 10_000
+WITHIN_MS = 30_000
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 RECORDED_WITHIN_S = 30.0
 ADMIN = "admin-token-8351026789"
