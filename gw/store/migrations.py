@@ -1,7 +1,7 @@
 """The schema, as numbered steps. A released step is never edited; a change is a new step at the end.
 
 Each step runs in one transaction with the `user_version` it leads to, so a killed migration leaves the version before the
-step, and the next run continues from there.
+step, and the next run continues from there. A new database gets all steps in one transaction.
 """
 
 from __future__ import annotations
@@ -374,19 +374,20 @@ MIGRATIONS: tuple[Callable[[apsw.Connection], None], ...] = (
 VERSION = len(MIGRATIONS)
 
 Progress = Callable[[int, int], None]
-"""Called after each step with the steps done and their total, in the thread that runs them."""
+"""Called after each transaction with the steps done and their total, in the thread that runs them."""
 
 
 def migrate(db: apsw.Connection, *, on_progress: Progress | None = None) -> int:
     """Bring the schema to VERSION; return how many steps ran. Expects a version of at most VERSION."""
-    ran = 0
     before: int = db.pragma("user_version")
-    for version, step in enumerate(MIGRATIONS, start=1):
-        if before >= version:
-            continue
+    steps = MIGRATIONS[before:]
+    version = before
+    for part in [[step] for step in steps] if before else [steps]:  # each transaction waits for the disk
         db.execute("begin immediate")
         try:
-            step(db)
+            for step in part:
+                step(db)
+            version += len(part)
             db.pragma("application_id", APPLICATION_ID)
             db.pragma("user_version", version)
             db.execute("commit")
@@ -394,7 +395,6 @@ def migrate(db: apsw.Connection, *, on_progress: Progress | None = None) -> int:
             if db.in_transaction:  # a full disk has ended it
                 db.execute("rollback")
             raise
-        ran += 1
         if on_progress is not None:
-            on_progress(ran, VERSION - before)
-    return ran
+            on_progress(version - before, VERSION - before)
+    return version - before

@@ -33,6 +33,12 @@ def test_a_second_run_changes_nothing(db):
     assert _schema(db) == before
 
 
+def test_a_new_database_waits_for_the_disk_once(db):
+    transactions = []
+    migrations.migrate(db, on_progress=lambda *done: transactions.append(done))
+    assert transactions == [(migrations.VERSION, migrations.VERSION)]
+
+
 def test_a_step_that_fails_leaves_the_version_before_it(db):
     db.execute("create table rollup_day (x)")  # in the way of the first step's last statement
     with pytest.raises(apsw.SQLError):
