@@ -11,6 +11,7 @@ from pathlib import Path
 import apsw
 import pytest
 import trio
+import trio.testing
 from structlog.testing import capture_logs
 
 from gw.errors import DatabaseLocked, StoreUnavailable
@@ -401,18 +402,21 @@ async def test_the_next_gateway_waits_for_the_last_ones_process(path):
 
 async def test_a_job_is_not_repeated_by_the_executor(path):
     """The writer decides: it repeats records at once, and changes while their caller waits."""
-    async with opened(path) as store:
-        pid = await started(store)
-        os.kill(pid, signal.SIGSTOP)
+    open_writer(path).close()
+    with path.with_name("lock").open("w") as lock, trio.fail_after(60):
+        process = CommitProcess(SqliteTarget(path), 90, lock.fileno())  # without a store, which has jobs of its own
+        await process.run(Committer.prune, 0.0, 1)
+        os.kill(process.pid, signal.SIGSTOP)
         async with trio.open_nursery() as nursery:
 
             @nursery.start_soon
             async def job():
                 with pytest.raises(ProcessEnded, match="was ended by SIGKILL"):
-                    await executor(store).run(Committer.prune, 0.0, 1)
+                    await process.run(Committer.prune, 0.0, 1)
 
-            await until(executor(store)._turn.locked)
-            os.kill(pid, signal.SIGKILL)
+            await trio.testing.wait_all_tasks_blocked()
+            os.kill(process.pid, signal.SIGKILL)
+        assert process.pid is None
 
 
 def test_a_job_that_it_cannot_read_ends_it():
