@@ -25,7 +25,7 @@ from gw.policy.form_order import FormOrder
 from gw.policy.spend_periods import PeriodSpend
 from gw.policy.turn_finder import TurnFinder
 from gw.pricing.book import PriceBook, RateRow
-from gw.pricing.rate_tables import load_rows, own_folder
+from gw.pricing.rate_tables import own_folder, own_rows, shipped_rows
 from gw.registry.catalog import Catalog, CurrentCatalog
 from gw.registry.credentials import Credentials, ExpiringSet
 from gw.registry.merge import build
@@ -183,18 +183,17 @@ def _model_labels(catalog: Catalog, book: PriceBook) -> list[str]:
     listed = [model.id for model in catalog.models.values() if not model.is_wildcard]
     priced = [
         f"{provider_id}/{name}"
-        for wildcards in catalog.wildcards.values()
-        for provider_id in wildcards
+        for wildcards in catalog.wildcards.values() for provider_id in wildcards
         for name in book.names(catalog.provider(provider_id).type)
     ]
     return list(dict.fromkeys((*listed, *priced)))
 
 
 def _rates(settings: Settings) -> list[RateRow]:
-    """Read the price tables, the installation's own included. Raise ConfigError naming the file."""
+    """Read the installation's own price tables. Raise ConfigError naming the file."""
     folder = own_folder(settings.cost_tracking.db_path)
     try:
-        return load_rows(folder)
+        return own_rows(folder)
     except ValueError as error:
         raise ConfigError(problems=(Problem(file=str(folder), what=str(error)),)) from None
 
@@ -242,7 +241,7 @@ async def open_gateway(
     DatabaseLocked (another gateway writes this database), StoreUnavailable.
     """
     clock = clock or SystemClock()
-    book = PriceBook(_rates(settings) if share is None else share.rates)
+    book = PriceBook(_rates(settings) if share is None else share.rates, shipped_rows)
     current = CurrentCatalog(build(settings) if share is None else share.catalog)
     async with AsyncExitStack() as opened:
         telemetry = None if share is not None or read_only else await _telemetry(opened, settings)
@@ -255,6 +254,7 @@ async def open_gateway(
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
             limits.keep(catalog.providers, catalog.models)
+            book.prepare(provider.type for provider in catalog.providers.values())
             if ledger is not None:
                 _share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
             metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))

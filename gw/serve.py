@@ -29,7 +29,6 @@ import structlog
 import trio
 
 from gw.admin.demo_history import sample_records
-from gw.alerts import monitor as alert_monitor
 from gw.config.secret_values import secrets_of
 from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
@@ -43,8 +42,8 @@ from gw.telemetry.log import Redactor, setup_logging
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.process_limits import allow_streams, connections_possible, streams_possible, tune_interpreter
 from gw.web import listener
-from gw.web.app import make_dispatch
 from gw.web.connection import ServerLimits
+from gw.web.dispatcher import Dispatcher
 from gw.web.drain import Drain
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ async def _main(
             else:
                 urls = await nursery.start(keeper.serve, drain, nursery.cancel_scope)
             gateway.store.set_address(urls[0])
-            nursery.start_soon(alert_monitor.run, gateway)
+            nursery.start_soon(_watch_for_alerts, gateway)
             if settings.mcp.enabled:
                 # A tenth of a second and 26 MB, in a thread: the gateway serves already.
                 mcp = await trio.to_thread.run_sync(import_module, "gw.mcp.run")
@@ -162,14 +161,16 @@ async def serve(
     `descriptors`: limit of this process, which bounds connections and streams; None = not known.
     """
     plane, config, limits = DataPlane(gateway), gateway.settings.serve, ServerLimits()
+    dispatcher = Dispatcher(gateway, plane, plane.serves, drain)
     if descriptors is not None:
         config = attrs.evolve(config, max_in_flight=min(config.max_in_flight, streams_possible(descriptors)))
         limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
     gateway.background.occupancy = drain
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)
+        nursery.start_soon(dispatcher.load_soon)
         await listener.serve(
-            dispatch=make_dispatch(gateway, plane, plane.serves, drain),
+            dispatch=dispatcher,
             config=config,
             drain=drain,
             limits=limits,
@@ -179,6 +180,15 @@ async def serve(
         await drain.wait_idle()  # what goes on after its request was answered
         nursery.cancel_scope.cancel()
     stop.cancel()
+
+
+async def _watch_for_alerts(gateway: Gateway) -> None:
+    """Send alerts while a receiver is configured. What that needs is loaded, in a thread, once there is the first one."""
+    while True:
+        if gateway.settings.alerts.receivers:
+            monitor = await trio.to_thread.run_sync(import_module, "gw.alerts.monitor")
+            await monitor.run(gateway)
+        await trio.sleep(gateway.settings.alerts.check_s)
 
 
 async def load_sample_history(gateway: Gateway) -> None:

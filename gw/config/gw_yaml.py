@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 
 import platformdirs
@@ -48,12 +47,12 @@ def user_data_dir() -> Path:
 
 def starter_text() -> str:
     """Return a short configuration that works with `OPENAI_API_KEY` alone."""
-    return resources.files("gw.config").joinpath("starter.yaml").read_text(encoding="utf-8")
+    return Path(__file__).with_name("starter.yaml").read_text(encoding="utf-8")
 
 
 def example_text() -> str:
     """Return the commented file with every setting, from the installed package or the root of a source checkout."""
-    packaged = resources.files("gw.config").joinpath(_EXAMPLE)
+    packaged = Path(__file__).with_name(_EXAMPLE)
     if packaged.is_file():
         return packaged.read_text(encoding="utf-8")
     return Path(__file__).parents[2].joinpath(_EXAMPLE).read_text(encoding="utf-8")

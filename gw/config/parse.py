@@ -7,7 +7,6 @@ References between sections, such as a chain that names a model, are checked aft
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -303,7 +302,7 @@ def demo_settings(data_dir: Path, admin_token: str = "") -> Settings:
 
     Raises ConfigError for a weak token.
     """
-    text = resources.files("gw.config").joinpath("demo.yaml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("demo.yaml").read_text(encoding="utf-8")
     if admin_token:
         text += "auth: {admin_token: '${GW_ADMIN_TOKEN}'}\n"
     settings = parse(text, file="demo", env={"GW_ADMIN_TOKEN": admin_token}, data_dir=data_dir)

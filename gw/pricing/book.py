@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from operator import attrgetter
 
@@ -51,35 +51,65 @@ class RateRow:
 _valid_from = attrgetter("valid_from")
 _History = list[Price]
 """The prices of one model, oldest first."""
+ReadTable = Callable[[str], Iterable[RateRow]]
+"""Provider type → the rows of its shipped table."""
+
+
+class _Table:
+    """The rates of one provider type."""
+
+    def __init__(self, rows: Iterable[RateRow]) -> None:
+        """Index the rows; of two for one model and day the later one counts."""
+        prices: dict[tuple[bool, str], dict[int, Price]] = {}
+        self.voices: set[tuple[bool, str]] = set()
+        for row in rows:
+            key = (row.live, row.model)
+            prices.setdefault(key, {})[row.price.valid_from] = row.price
+            if row.voices:
+                self.voices.add(key)
+        self.rates = {key: sorted(history.values(), key=_valid_from) for key, history in prices.items()}
+
+    def search(self, live: bool, model_name: str) -> _History:
+        for cut in range(len(model_name), 0, -1):
+            key, suffix = (live, model_name[:cut]), model_name[cut:]
+            if (history := self.rates.get(key)) is not None:
+                named = _VARIANT.fullmatch(suffix) or (key in self.voices and _VOICE.fullmatch(suffix))
+                if named:
+                    return history
+        return []
+
+
+def _no_table(provider_type: str) -> Iterable[RateRow]:
+    return ()
 
 
 class PriceBook:
     """Look-up of rates: the row of a model or of the model that it is a snapshot of, the newest that is valid on the day."""
 
-    def __init__(self, rows: Iterable[RateRow]) -> None:
+    def __init__(self, rows: Iterable[RateRow], read_table: ReadTable = _no_table) -> None:
+        """`rows` count beside those that `read_table` returns, which is called when rates of a provider type are first needed."""
+        self._read_table = read_table
         self.replace(rows)
 
     def replace(self, rows: Iterable[RateRow]) -> None:
-        """Use these rows from now on. Of two rows for one model and day the later one counts."""
+        """Use these rows from now on, beside those of the shipped tables. Of two rows for one model and day the later one counts."""
         self.rows = tuple(rows)
-        prices: dict[tuple[str, str], dict[int, Price]] = {}
-        self._voices: set[tuple[str, str]] = set()
-        for row in self.rows:
-            key = (_key(row.provider_type, row.live), row.model)
-            prices.setdefault(key, {})[row.price.valid_from] = row.price
-            if row.voices:
-                self._voices.add(key)
-        self._rates = {key: sorted(history.values(), key=_valid_from) for key, history in prices.items()}
-        self._cache: dict[tuple[str, str], _History] = {}
+        self._tables: dict[str, _Table] = {}
+        self._cache: dict[tuple[str, bool, str], _History] = {}
+
+    def prepare(self, provider_types: Iterable[str]) -> None:
+        """Read the tables of these types, so that no request does."""
+        for provider_type in provider_types:
+            self._table(provider_type)
 
     def price(self, provider_type: str, model_name: str, *, at_day: int, live: bool = False) -> Price | None:
         """Return the table's price on a UTC day; None = unpriced. A model's own `price` setting overrides it.
 
         `live`: prefer the price for live sessions, where the vendor has one.
         """
-        if live and (price := self._at(_key(provider_type, live=True), model_name, at_day)) is not None:
+        if live and (price := self._at(provider_type, True, model_name, at_day)) is not None:
             return price
-        return self._at(provider_type, model_name, at_day)
+        return self._at(provider_type, False, model_name, at_day)
 
     def any_price(self, provider_type: str, model_name: str, *, at_day: int) -> Price | None:
         """Return the usual price, else that of live sessions; None where there is neither."""
@@ -89,39 +119,37 @@ class PriceBook:
 
     def has(self, provider_type: str, model_name: str) -> bool:
         """Return whether the table knows the model, whenever its price holds."""
-        return any(self._history((key, model_name)) for key in (provider_type, _key(provider_type, live=True)))
+        return any(self._history(provider_type, live, model_name) for live in (False, True))
 
     def names(self, provider_type: str) -> list[str]:
         """Return the names of a type's models that the table has, in alphabetical order."""
-        keys = {provider_type, _key(provider_type, live=True)}
-        return sorted({model for key, model in self._rates if key in keys})
+        return sorted({model for _, model in self._table(provider_type).rates})
 
     def similar(self, provider_type: str, model_name: str) -> str:
         """Return the name with a price that is most like this one, which has none; "" if none is."""
         return next(iter(get_close_matches(model_name, self.names(provider_type), n=1, cutoff=0.75)), "")
 
-    def _at(self, provider_type: str, model_name: str, at_day: int) -> Price | None:
-        history = self._history((provider_type, model_name))
+    def _table(self, provider_type: str) -> _Table:
+        table = self._tables.get(provider_type)
+        if table is None:
+            own = [row for row in self.rows if row.provider_type == provider_type]
+            table = self._tables[provider_type] = _Table([*self._read_table(provider_type), *own])
+        return table
+
+    def _at(self, provider_type: str, live: bool, model_name: str, at_day: int) -> Price | None:
+        history = self._history(provider_type, live, model_name)
         index = bisect_right(history, at_day, key=_valid_from)
         return history[index - 1] if index else None
 
-    def _history(self, key: tuple[str, str]) -> _History:
+    def _history(self, provider_type: str, live: bool, model_name: str) -> _History:
+        key = (provider_type, live, model_name)
         try:
             return self._cache[key]
         except KeyError:
             if len(self._cache) >= _CACHED_NAMES:
                 self._cache.clear()
-            history = self._cache[key] = self._search(*key)
+            history = self._cache[key] = self._table(provider_type).search(live, model_name)
             return history
-
-    def _search(self, provider_type: str, model_name: str) -> _History:
-        for cut in range(len(model_name), 0, -1):
-            key, suffix = (provider_type, model_name[:cut]), model_name[cut:]
-            if (history := self._rates.get(key)) is not None:
-                named = _VARIANT.fullmatch(suffix) or (key in self._voices and _VOICE.fullmatch(suffix))
-                if named:
-                    return history
-        return []
 
     def cost(self, usage: Usage, price: Price | None, *, local: bool) -> Cost:
         """Return a cost that is priced, unpriced (`nusd` None, source "unpriced") or free (0, source "local").
@@ -155,10 +183,6 @@ class PriceBook:
         if by_token or usage.characters > 0 or not usage.audio_seconds <= 0:  # "not <=" also for NaN
             return Cost(nusd=None, source="unpriced")
         return Cost(nusd=0, source=price.source)
-
-
-def _key(provider_type: str, live: bool) -> str:
-    return f"{provider_type} live" if live else provider_type
 
 
 def _applicable(price: Price, usage: Usage) -> tuple[Price, list[str]]:

@@ -88,7 +88,7 @@ def price_from(
     if unknown := members.keys() - amounts.keys():
         raise ValueError(f"unit {unit} takes {', '.join(AMOUNTS[unit])}, not {min(unknown)!r}")
     price = price_in(unit, amounts, source=source, valid_from=valid_from)
-    return _with_dimensions(price, unit, dimensions, number)
+    return _with_dimensions(price, unit, dimensions, number) if dimensions else price
 
 
 def _with_dimensions(price: Price, unit: str, dimensions: Mapping[str, object], number: ToDecimal) -> Price:

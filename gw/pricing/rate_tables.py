@@ -8,10 +8,9 @@ A table is a list of `[[rate]]`: `model`, a price as `gw.pricing.price_document`
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +22,7 @@ from gw.pricing.price_document import DIMENSIONS, EPOCH_DAY, price_from, quoted_
 from gw.pricing.units import AMOUNTS
 from gw.types.entities import Price
 
+_SHIPPED = Path(__file__).parent / "rates"
 _PRICE = frozenset({name for names in AMOUNTS.values() for name in names} | {*DIMENSIONS})
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -39,30 +39,26 @@ class _Facts(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def load_book(folder: Path | None = None) -> PriceBook:
-    """Read all shipped tables and those of the user's folder. Raises ValueError naming file and row."""
-    return PriceBook(load_rows(folder))
+    """Return a book of the shipped tables and those of the user's folder. Raises ValueError naming file and row."""
+    return PriceBook(own_rows(folder), shipped_rows)
 
 
-def load_rows(folder: Path | None = None) -> list[RateRow]:
-    """Return the rows of the shipped tables, then of those in the user's folder. Raises ValueError naming file and row."""
-    return [*_shipped_rows(), *_rows_of(own_table_texts(folder))]
+def own_rows(folder: Path | None) -> list[RateRow]:
+    """Return the rows of the tables in the user's folder. Raises ValueError naming file and row."""
+    return [row for name, text in own_table_texts(folder) for row in parse_table(name, text)]
 
 
 @cache
-def _shipped_rows() -> tuple[RateRow, ...]:
-    """Read the shipped tables once: that takes some 50 ms, and they do not change while the process runs."""
-    return tuple(_rows_of(table_texts()))
-
-
-def _rows_of(texts: Iterable[tuple[str, str]]) -> Iterator[RateRow]:
-    return (row for name, text in texts for row in parse_table(name, text))
+def shipped_rows(provider_type: str) -> tuple[RateRow, ...]:
+    """Read the shipped table of a provider type once: all of them take some 50 ms, and they do not change while the process runs."""
+    path = _SHIPPED / f"{provider_type}.toml"
+    return tuple(parse_table(path.name, path.read_text(encoding="utf-8"))) if path.is_file() else ()
 
 
 def table_texts(folder: Path | None = None) -> list[tuple[str, str]]:
     """Return the file name and the text of each shipped table, then of each table in `folder`."""
-    entries = files("gw.pricing").joinpath("rates").iterdir()
-    texts = sorted((entry.name, entry.read_text(encoding="utf-8")) for entry in entries if entry.name.endswith(".toml"))
-    return texts + own_table_texts(folder)
+    shipped = [(path.name, path.read_text(encoding="utf-8")) for path in sorted(_SHIPPED.glob("*.toml"))]
+    return shipped + own_table_texts(folder)
 
 
 def own_table_texts(folder: Path | None) -> list[tuple[str, str]]:
@@ -165,6 +161,6 @@ def successor(provider_type: str, model: str) -> Retired | None:
 @cache
 def _retired() -> dict[tuple[str, str], Retired]:
     """Read the list once."""
-    text = files("gw.pricing").joinpath("retired.toml").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("retired.toml").read_text(encoding="utf-8")
     rows = msgspec.convert(tomllib.loads(text)["retired"], list[Retired])
     return {(row.provider, model): row for row in rows for model in row.models}

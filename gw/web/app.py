@@ -15,6 +15,7 @@ from gw.gateway import Gateway
 from gw.types.asgi import ASGIApp, Message, Receive, Scope, Send
 from gw.web import static_files
 from gw.web.authorization import fenced
+from gw.web.dispatcher import hosted_data_plane
 from gw.web.drain import Drain
 from gw.web.http_server import Dispatch, HostedApp
 from gw.web.live_feed import Feed
@@ -34,7 +35,7 @@ def make_dispatch(
     drain.at_begin(feed.end)
     plane = ControlPlane(gateway=gateway, drain=drain, files=files or static_files.load(), serves=serves, feed=feed)
     router = Router(plane, TABLE)
-    data = HostedApp(app=fenced(data_plane, gateway), counted=True, waits=True, websockets=True)
+    data = hosted_data_plane(data_plane, gateway)
     reading = HostedApp(app=fenced(router, gateway))
     changing = HostedApp(app=fenced(QuartApp(router), gateway))
 

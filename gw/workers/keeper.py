@@ -31,8 +31,8 @@ from gw.telemetry.process_limits import connections_possible, streams_possible
 from gw.types.notices import GateNotice
 from gw.types.usage import Intent
 from gw.types.worker_state import WorkerState
-from gw.web.app import make_dispatch
 from gw.web.connection import ServerLimits
+from gw.web.dispatcher import Dispatcher
 from gw.web.drain import Drain
 from gw.web.listener import bind, open_server, url_of
 from gw.workers.arrivals import Arrivals
@@ -126,12 +126,14 @@ class Keeper:
         limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(self._descriptors)))
         config = attrs.evolve(gateway.settings.serve, max_in_flight=min(self._share(), streams_possible(self._descriptors)))
         gateway.background.occupancy = drain
+        dispatcher = Dispatcher(gateway, plane, plane.serves, drain)
         drain.follow = self._follow_drain
         async with trio.open_nursery() as nursery:
             nursery.start_soon(plane.run)
+            nursery.start_soon(dispatcher.load_soon)
             async with (
                 open_server(
-                    dispatch=make_dispatch(gateway, plane, plane.serves, drain), config=config, drain=drain, limits=limits,
+                    dispatch=dispatcher, config=config, drain=drain, limits=limits,
                     max_body_bytes=lambda: gateway.settings.serve.max_body_bytes(),
                 ) as server,
                 trio.open_nursery() as self._connections,

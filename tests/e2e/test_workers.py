@@ -386,7 +386,7 @@ def test_a_worker_imports_neither_quart_nor_reports_and_one_process_nothing_of_w
     text = "import sys; import {}; print(sorted(name for name in sys.modules if name.startswith(({}))))"
     for module, prefixes in (
         ("gw.workers.worker_main", "'quart', 'gw.web.routes', 'gw.web.app', 'gw.mcp', 'gw.admin.overview', 'gw.admin.session_reports'"),
-        ("gw.serve", "'gw.workers', 'gw.fleet'"),
+        ("gw.serve", "'gw.workers', 'gw.fleet', 'gw.web.app', 'gw.web.routes', 'gw.alerts.monitor', 'gw.alerts.conditions'"),
     ):
         done = subprocess.run([sys.executable, "-c", text.format(module, prefixes)], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n", done.stdout

@@ -56,6 +56,28 @@ def test_names_with_a_voice():
         assert book.price("acme", other, at_day=9) is None, other
 
 
+def test_a_shipped_table_is_read_when_its_rates_are_first_needed_and_own_rows_count_beside_it():
+    tables, read = {"acme": [row("m", rate=1), row("n", rate=5)], "other": [row("m", kind="other")]}, []
+
+    def read_table(provider_type):
+        read.append(provider_type)
+        return tables.get(provider_type, ())
+
+    book = PriceBook([row("m", rate=2)], read_table)
+    assert read == []
+    assert (book.price("acme", "m", at_day=9), book.price("acme", "n", at_day=9)) == (row("m", rate=2).price, row("n", rate=5).price)
+    assert book.names("acme") == ["m", "n"]
+    assert read == ["acme"]
+    book.replace([])
+    assert book.price("acme", "m", at_day=9) == row("m", rate=1).price
+    read.clear()
+    book.prepare(["acme", "other", "unknown"])
+    assert read == ["other", "unknown"]
+    assert book.has("other", "m")
+    assert not book.has("unknown", "m")
+    assert read == ["other", "unknown"]
+
+
 def test_of_two_rows_for_a_day_the_later_counts():
     book = PriceBook([row("m", rate=1), row("m", rate=2)])
     assert book.price("acme", "m", at_day=0).input_tokens == 2

@@ -1,6 +1,6 @@
 import pytest
 
-from gw.pricing.rate_tables import load_book, parse_table
+from gw.pricing.rate_tables import load_book, parse_table, shipped_rows, table_texts
 from gw.types.usage import Cost, Usage
 
 DAY = 20_777  # 2026-11-20
@@ -100,3 +100,13 @@ def test_a_table_of_ones_own_is_read_anew_each_time(tmp_path):
         assert price.audio_seconds == rate
     table.unlink()
     assert load_book(tmp_path).price("sim", "m", at_day=DAY) is None
+
+
+def test_a_book_has_the_rates_of_every_shipped_table():
+    book = load_book()
+    for name, text in table_texts():
+        provider_type = name.removesuffix(".toml")
+        rows = parse_table(name, text)
+        assert book.names(provider_type) == sorted({row.model for row in rows})
+        assert list(shipped_rows(provider_type)) == rows
+    assert shipped_rows("sherpa") == ()
