@@ -254,7 +254,7 @@ async def open_gateway(
         def follow(catalog: Catalog) -> None:
             """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
             limits.keep(catalog.providers, catalog.models)
-            book.prepare(provider.type for provider in catalog.providers.values())
+            book.prepare(catalog.provider(model.provider).type for model in catalog.models.values() if not model.prices)
             if ledger is not None:
                 _share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
             metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))

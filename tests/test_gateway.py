@@ -13,6 +13,7 @@ from gw.admin import fallbacks, models, providers
 from gw.config.settings import Settings
 from gw.errors import ConfigError, KeyDecryptError
 from gw.gateway import Gateway, open_gateway
+from gw.pricing.rate_tables import shipped_rows
 from gw.telemetry.metrics import MetricFacts
 from gw.types.audio import PCM_24K
 from gw.types.ids import Caller
@@ -164,3 +165,16 @@ async def test_the_days_hedges_are_remembered_over_a_restart(tmp_path, autojump_
             answered_by.append(answer.record.model_id)
             await gateway.store.flush()
     assert answered_by == ["fast/tone", "slow/tone"]
+
+
+async def test_it_reads_at_the_start_only_the_price_tables_that_a_listed_model_needs(tmp_path):
+    text = """
+    providers: {openai: {api_key: k}, groq: {api_key: k}}
+    models: {llm: {openai/gpt-4o: {price: {unit: 1M_tokens, input: 1, output: 2}}, groq/openai/gpt-oss-20b: {}}}
+    """
+    shipped_rows.cache_clear()
+    async with gateway_of(settings_of(tmp_path, text)) as gateway:
+        assert shipped_rows.cache_info().currsize == 1
+        assert gateway.book.has("groq", "openai/gpt-oss-20b")
+        assert shipped_rows.cache_info().currsize == 1
+        assert gateway.book.has("openai", "gpt-4o"), "read when it is needed"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -95,28 +95,36 @@ class UpgradeRequired(RequestError):
     status = 426
 
 
+@cache
+def _pattern(path: str) -> re.Pattern[bytes]:
+    """Return what matches the paths of a route: compiled when the first one of them may have come."""
+    parts = _PARAMETER.split(path)
+    values = {part: ".+" if part in _WITH_SLASHES else "[^/]+" for part in parts[1::2]}
+    pattern = "".join(f"(?P<{part}>{values[part]})" if n % 2 else re.escape(part) for n, part in enumerate(parts))
+    return re.compile(pattern.encode())
+
+
 class _Routes:
     """Method and raw path → the handler to run. WebSockets are under the method `WS`."""
 
     def __init__(self) -> None:
         self._fixed: dict[tuple[bytes, bytes], _Run] = {}
-        self._patterns: list[tuple[bytes, re.Pattern[bytes], _Run]] = []
+        self._patterns: list[tuple[bytes, bytes, str, _Run]] = []
+        """Method, the path as far as it is fixed, the path, what to run."""
 
     def add(self, method: str, path: str, run: _Run) -> None:
-        if "{" not in path:
+        fixed, brace, _ = path.partition("{")
+        if brace:
+            self._patterns.append((method.encode(), fixed.encode(), path, run))
+        else:
             self._fixed[method.encode(), path.encode()] = run
-            return
-        parts = _PARAMETER.split(path)
-        values = {part: ".+" if part in _WITH_SLASHES else "[^/]+" for part in parts[1::2]}
-        pattern = "".join(f"(?P<{part}>{values[part]})" if n % 2 else re.escape(part) for n, part in enumerate(parts))
-        self._patterns.append((method.encode(), re.compile(pattern.encode()), run))
 
     def find(self, method: bytes, path: bytes) -> tuple[_Run, dict[str, str]] | None:
         run = self._fixed.get((method, path))
         if run is not None:
             return run, {}
-        for pattern_method, pattern, run in self._patterns:
-            if pattern_method == method and (match := pattern.fullmatch(path)):
+        for pattern_method, fixed, template, run in self._patterns:
+            if pattern_method == method and path.startswith(fixed) and (match := _pattern(template).fullmatch(path)):
                 return run, {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}
         return None
 

@@ -89,16 +89,18 @@ class PriceBook:
     def __init__(self, rows: Iterable[RateRow], read_table: ReadTable = _no_table) -> None:
         """`rows` count beside those that `read_table` returns, which is called when rates of a provider type are first needed."""
         self._read_table = read_table
+        self._tables: dict[str, _Table] = {}
         self.replace(rows)
 
     def replace(self, rows: Iterable[RateRow]) -> None:
         """Use these rows from now on, beside those of the shipped tables. Of two rows for one model and day the later one counts."""
         self.rows = tuple(rows)
-        self._tables: dict[str, _Table] = {}
+        used, self._tables = list(self._tables), {}
+        self.prepare(used)
         self._cache: dict[tuple[str, bool, str], _History] = {}
 
     def prepare(self, provider_types: Iterable[str]) -> None:
-        """Read the tables of these types, so that no request does."""
+        """Read the tables of these types, each of which takes up to 10 ms, so that no request has to."""
         for provider_type in provider_types:
             self._table(provider_type)
 

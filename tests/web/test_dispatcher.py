@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import trio
+import trio.testing
 
 from gw.types.asgi import ASGIApp
 from gw.web.dispatcher import LOAD_AFTER_S, Dispatcher
@@ -56,10 +57,14 @@ async def test_first_requests_to_the_control_plane_are_answered_and_load_it_once
     assert not reading.counted
 
 
-async def test_it_is_loaded_soon_without_a_request(dispatcher, autojump_clock):
+async def test_it_is_loaded_soon_without_a_request(dispatcher, mock_clock):
     loading = dispatcher(b"GET", b"/health")
-    began = trio.current_time()
-    await dispatcher.load_soon()
-    assert trio.current_time() - began >= LOAD_AFTER_S
+    async with trio.open_nursery() as loads:
+        loads.start_soon(dispatcher.load_soon)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(LOAD_AFTER_S * 0.9)
+        await trio.testing.wait_all_tasks_blocked()
+        assert dispatcher(b"GET", b"/health") is loading
+        mock_clock.jump(LOAD_AFTER_S)
     assert dispatcher(b"GET", b"/health") is not loading
     assert (await call(_app(dispatcher), "/health")).status == 200
