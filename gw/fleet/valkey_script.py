@@ -128,7 +128,7 @@ for i = 5, #KEYS do
             local ahead = kind == 'rate' and limit / 60 * AHEAD_S or 0
             local even = math.ceil(ahead / members)
             if free <= 0 then
-                granted = (tokens > 1 - ahead and ahead > 0) and math.min(want, even) or 0
+                granted = (tokens > 1 - 2 * ahead and ahead > 0) and math.max(0, math.min(want, even - a_open)) or 0
             elseif lack - e.lacks > 0 then
                 local share = share_of(wanting + 1 - wants(e))
                 if share == 0 and e.lacks > 0 then share = 1 end
@@ -165,7 +165,7 @@ for i = 5, #KEYS do
             'tokens', string.format('%.6f', tokens), 'at', string.format('%.3f', math.max(now, before)))
     end
     wait_s = wait_s or wait_of()
-    if kind == 'rate' and wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - AHEAD_S) end
+    if kind == 'rate' and wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - 2 * AHEAD_S) end
     local free = free_of()
     local share = (kind == 'slots' and lack > e.lacks) and share_of(wanting) or -1
     answer[#answer + 1] = {e.granted, whole(free), whole(used), tostring(wait_s), scarce(free) and 1 or 0, share}

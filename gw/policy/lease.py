@@ -180,7 +180,10 @@ class Lease:
         elif grant.wait_s and self.kind == "budget":
             self.empty_until = self._settles_at = now + grant.wait_s
         elif ask.need:
-            self.empty_until = now + max(REFUSED_S if self.kind == "budget" else APART_S, grant.wait_s)
+            asks_at = now + max(REFUSED_S if self.kind == "budget" else APART_S, grant.wait_s)
+            self.empty_until = max(self.empty_until, asks_at) if self._coming else asks_at
+        if self._coming:
+            self._need = self._least = 0  # who waits is refused until the first of them comes
         self._resumes = self._resumes and self.settles_in_s(now) > 0
         if self.share is not None:
             self.ceiling = min(self.ceiling, max(self.share, grant.granted))

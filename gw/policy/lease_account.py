@@ -10,8 +10,9 @@ A grant is at most the free amount divided by twice the number of members, so it
 on what others need. In the last SCARCE_S of a budget, at the speed with which it is used, only requests that wait get something. Those get
 what they need of it in any case; the last one may take it beyond its limit by its own estimate, as in a gateway that runs alone.
 
-A rate that is used up grants calls of the next AHEAD_S, in the order in which members ask, each with the moment at which it may be made: so
-a busy member asks about once a second, however often it has a request. Tokens and open calls together are at most the limit.
+A rate that is used up grants calls to come, in the order in which members ask, each with the moment at which it may be made. A member has
+at most its even part of those of AHEAD_S, rounded up, so busy members take turns; the last moment is at most twice as far away. So a member
+asks about once a second, however often it has a request. Tokens and open calls together are at most the limit.
 
 Slots that members wait for are divided evenly between those that have or want some: who has more gets none, and gives back what ends.
 Where there are fewer than that, a member gets one if it lacked one already at its last exchange.
@@ -82,7 +83,7 @@ class LeaseAccount:
         ahead = self.limit / 60 * AHEAD_S if self.kind == "rate" else 0.0
         even = math.ceil(ahead / members)
         if free <= 0:
-            return min(ask.want, even) if self._tokens > 1 - ahead and ahead else 0
+            return max(0, min(ask.want, even - ask.open)) if self._tokens > 1 - 2 * ahead and ahead else 0
         others_lack = self.lack - entry.lacks
         if others_lack > 0:
             has_or_wants = self._has_or_wants + (not (entry.open or entry.lacks))
@@ -161,7 +162,7 @@ class LeaseAccount:
 
     def _answer(self, entry: _Entry, granted: int, wait_s: float) -> LeaseGrant:
         if self.kind == "rate" and not granted and wait_s:
-            wait_s = max(0.0, wait_s - AHEAD_S)
+            wait_s = max(0.0, wait_s - 2 * AHEAD_S)
         share = self._share(self._has_or_wants) if self.kind == "slots" and self.lack > entry.lacks else None
         return LeaseGrant(granted, self._free, self.used, wait_s, self._is_scarce(self._free), share)
 

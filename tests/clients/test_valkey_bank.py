@@ -86,6 +86,7 @@ async def test_a_rate_that_is_used_up_grants_coming_calls_in_turn(address, serve
                 await both.exchange(name, number, Ask("r", "rate", 600, 0, 0, 20, 1, 1))
         granted = sum(grant.granted for grant in both.grants)
         assert granted >= 600 + 12
+        await both.exchange("b", 8, Ask("r", "rate", 600, 0, 2, 20, 1, 1))  # has its part
 
 
 class BankAndPolicy:

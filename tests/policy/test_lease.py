@@ -288,10 +288,38 @@ def test_no_budget_is_overspent_whatever_is_lost(seed, members, lost):
     assert bank.exchange("end", "1", 1, [ask()], now).grants[0].free == pytest.approx(LIMIT - used, abs=0.02 * LIMIT)
 
 
-def test_a_rate_that_is_used_up_grants_the_calls_of_the_next_second_in_turn():
+def test_a_rate_that_is_used_up_grants_each_member_its_part_of_the_next_second_in_turn():
     bank = LeaseAccounts(0.0)
     bank.exchange("a", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)], 0.0)
     bank.exchange("a", "1", 2, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)], 0.0)
     answers = [bank.exchange(name, "1", 1, [Ask("r", "rate", 600, 0, 0, 20, 1, 1)], 0.01).grants[0] for name in "bcde"]
-    assert [grant.granted for grant in answers] == [5, 4, 3, 0]  # ten calls are coming, divided by two, three and four members
-    assert [grant.wait_s for grant in answers] == pytest.approx([0.09, 0.59, 0.99, 0.29])  # until the first call, or a question
+    assert [grant.granted for grant in answers] == [5, 4, 3, 2]  # of ten calls, divided by two, three, four and five members
+    assert [grant.wait_s for grant in answers] == pytest.approx([0.09, 0.59, 0.99, 1.29])  # until the first of them
+    more = [Ask("r", "rate", 600, 0, open_, 20, 1, 1) for open_ in (5, 1)]  # nobody has more than its part coming
+    assert [bank.exchange(name, "1", 2, [one], 0.02).grants[0].granted for name, one in zip("be", more, strict=True)] == [0, 1]
+
+
+def test_calls_to_come_end_within_two_seconds_however_many_members_ask():
+    bank = LeaseAccounts(0.0)
+    bank.exchange("full", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)], 0.0)
+    names = [f"m{n}" for n in range(30)]
+    answers = [bank.exchange(name, "1", 1, [Ask("r", "rate", 600, 0, 0, 1, 1, 1)], 0.0).grants[0] for name in names]
+    assert sum(grant.granted for grant in answers) == 19
+    assert max(grant.wait_s for grant in answers if grant.granted) == pytest.approx(1.9)
+
+
+def test_a_request_that_comes_during_an_exchange_does_not_change_when_a_lease_with_calls_to_come_asks_again():
+    """Who asked again at once lost its place between those who take turns, and asked four times a second."""
+    bank, lease = LeaseAccounts(0.0), Lease("r", "rate", 600, 0.0)
+    bank.exchange("a", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)], 0.0)
+    lease.require(1)
+    first = lease.ask(0.0)
+    lease.require(1)
+    lease.take(first, (answer := bank.exchange("b", "1", 1, [first], 0.0)).grants[0], answer.members, 0.0)
+    assert not lease.due(0.01)
+    last = lease.empty_until
+    lease.require(1)
+    second = lease.ask(0.02)
+    lease.take(second, bank.exchange("b", "1", 2, [second], 0.02).grants[0], 2, 0.02)
+    assert lease.empty_until >= last
+    assert lease.wait_s(0.02) == pytest.approx(0.08)  # its first call is still the next one of all

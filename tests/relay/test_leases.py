@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+
 import pytest
 import trio
 
@@ -88,6 +91,53 @@ async def test_calls_taken_alone_are_counted_by_the_bank_afterwards(bank, nurser
     assert account(bank, "rate:p").used == 600 + alone
     assert await take_all(bucket, leases) <= 40
     nursery.cancel_scope.cancel()
+
+
+class LateBank(PolicyBank):
+    """Is `late_s()` seconds away, in each direction: a network, and processes that get little of a busy machine."""
+
+    def __init__(self, late_s: Callable[[], float]) -> None:
+        super().__init__()
+        self.late_s = late_s
+
+    async def exchange(self, member, run, number, asks):
+        await trio.sleep(self.late_s())
+        answer = await super().exchange(member, run, number, asks)
+        await trio.sleep(self.late_s())
+        return answer
+
+
+@pytest.mark.parametrize("late", [0.0, 0.1])
+async def test_a_rate_that_is_used_up_is_shared_evenly_by_few_exchanges(autojump_clock, nursery, late):
+    """Two callers in each of four processes, who call again at once after an answer, and soon after a refusal."""
+    chance = random.Random(7)
+    bank = LateBank(lambda: chance.uniform(0.0003, 0.002) + (chance.random() < late) * chance.uniform(0, 0.4))
+    taken: dict[str, list[float]] = {name: [] for name in "abcd"}
+
+    async def call(bucket: LeasedBucket, times: list[float]) -> None:
+        while True:
+            if (wait := bucket.leases.wait(bucket.lease, 1)) is not None:
+                await wait
+            if bucket.take(now := trio.current_time()):
+                await trio.sleep(0.05)
+                continue
+            times.append(now)
+            await trio.sleep(0.003)
+
+    for name, times in taken.items():
+        leases = Leases(bank, name)
+        await nursery.start(leases.run)
+        bucket = LeasedBucket(leases, "rate:p", 600)
+        for _ in range(2):
+            nursery.start_soon(call, bucket, times)
+    await trio.sleep(5)  # the first minute's calls are used up
+    began, exchanges = trio.current_time(), bank.exchanges
+    await trio.sleep(30)
+    nursery.cancel_scope.cancel()
+    counts = [sum(at >= began for at in times) for times in taken.values()]
+    assert sum(counts) == pytest.approx(300, rel=0.03)
+    assert min(counts) > 0.8 * max(counts)
+    assert (bank.exchanges - exchanges) / 4 / 30 < 2.2
 
 
 async def test_a_retired_lease_goes_once_its_last_request_has_ended(bank, nursery):
