@@ -14,6 +14,8 @@ import trio
 import trio.testing
 from hypothesis import HealthCheck, settings
 
+from tests.fakes.cells import SUMMARY
+
 settings.register_profile("gw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gw")  # a busy machine is no failure; how long things take is measured in bench/
 
@@ -46,6 +48,10 @@ def _missing() -> set[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in (report for reports in terminalreporter.stats.values() for report in reports if isinstance(report, pytest.TestReport)):
+        for name, value in report.user_properties if report.when == "call" else ():
+            if name == SUMMARY:
+                terminalreporter.write_line(str(value))
     for name in sorted(_missing()):
         terminalreporter.write_line(f"LEFT OUT: tests that need {name}, which is not installed ({PROGRAMS[name]})")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gw.web.route import Route
 from tests.contract.test_access import ADMIN, DASHBOARD, ROUTES, SHOP, status_of, target_of
-from tests.fakes.cells import Cells
+from tests.fakes.cells import SUMMARY, Cells
 from tests.fakes.nightly import NIGHTLY, cells
 from tests.fakes.running import Running, open_running
 from tests.fakes.temporary_gateway import YAML
@@ -79,7 +79,7 @@ def expected(mode: str, kind: str, operation: Route) -> int:
     return 0
 
 
-async def test_every_route_and_kind_in_every_mode(tmp_path):
+async def test_every_route_and_kind_in_every_mode(tmp_path, record_property):
     routes = [(operation, path) for operation, path in ROUTES if operation.id not in ("logout", "login")]
     chosen = list(cells(tuple(MODES), KINDS, routes, part=PART))
     everything = len(MODES) * len(KINDS) * len(routes)
@@ -94,6 +94,7 @@ async def test_every_route_and_kind_in_every_mode(tmp_path):
                     status = await status_of(running, operation.method, target_of(path), dict(headers[kind]))
                     assert (status if status in (401, 403) else 0) == expected(mode, kind, operation), status
                     assert status < 500 or (operation.id, status) == ("front", 503), status
+    record_property(SUMMARY, ran.summary(f"{len(MODES)} modes × {len(KINDS)} kinds of credential × {len(routes)} routes", everything))
     ran.check()
     assert everything >= 2_988
     assert {kind for _, kind, _ in chosen} == set(KINDS)

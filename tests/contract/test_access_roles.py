@@ -16,7 +16,7 @@ import trio
 from gw.web.rights import NEEDS
 from gw.web.routes import TABLE
 from tests.contract.test_access import ADMIN
-from tests.fakes.cells import Cells
+from tests.fakes.cells import SUMMARY, Cells
 from tests.fakes.nightly import NIGHTLY, cells
 from tests.fakes.running import Running, open_running
 from tests.fakes.temporary_gateway import YAML, record, store_records
@@ -232,7 +232,7 @@ async def setup(tmp_path):
         yield await set_up(running)
 
 
-async def test_every_route_role_and_project(setup):
+async def test_every_route_role_and_project(setup, record_property):
     chosen = list(cells(ROUTES, HOLDERS, TARGETS, part=PART))
     everything = len(ROUTES) * len(HOLDERS) * len(TARGETS)
     ran = Cells(at_least=everything if NIGHTLY else everything // PART - 1)
@@ -240,6 +240,7 @@ async def test_every_route_role_and_project(setup):
         with ran.cell(f"{operation.method} {path}, {holder}, project {target or 'not named'}"):
             found, content = await ask(setup, holder, operation, path, target)
             check_cell(holder, operation, target, found, content)
+    record_property(SUMMARY, ran.summary(f"{len(ROUTES)} routes × {len(HOLDERS)} holders of roles × {len(TARGETS)} projects", everything))
     ran.check()
     assert everything >= 5_000
     assert {path for (_, path), _, _ in chosen} == {path for _, path in ROUTES}

@@ -8,10 +8,16 @@ from contextlib import contextmanager
 
 import attrs
 
+SUMMARY = "cells"
+"""Property of a test whose value `tests/conftest.py` prints at the end of the run."""
+
 
 @attrs.define
 class Cells:
-    """Runs one matrix. `check` fails with every failing cell, and when fewer than `at_least` cells ran."""
+    """Runs one matrix. `check` fails with every failing cell, and when fewer than `at_least` cells ran.
+
+    `summary` is a sentence for the end of the run, by pytest's fixture `record_property` under the name SUMMARY.
+    """
 
     at_least: int
     ran: int = 0
@@ -25,6 +31,11 @@ class Cells:
             yield
         except Exception as error:
             self.failed[name] = "".join(traceback.format_exception(error))
+
+    def summary(self, what: str, everything: int) -> str:
+        """Return how many cells were right, of how many there are. `what`: what a cell is, such as `routes × roles`."""
+        night = "" if self.ran == everything else "; GW_NIGHTLY=1 runs all"
+        return f"{what}: {self.ran - len(self.failed):,} of {self.ran:,} cells right, of {everything:,} in all{night}"
 
     def check(self) -> None:
         assert not self.failed, "\n".join(f"--- {name}\n{text}" for name, text in self.failed.items())
