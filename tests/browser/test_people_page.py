@@ -170,3 +170,24 @@ def test_an_error_is_shown_and_loading_can_be_tried_again(people, view):
     page.unroute("**/api/pages/people")
     page.get_by_role("button", name="Try again").click()
     page.locator("section[aria-label='Service tokens']").wait_for()
+
+
+def test_the_page_says_that_it_loads_until_there_is_an_answer(people, view):
+    page = logged_in(people, view).page
+    waiting = []
+    page.route("**/api/pages/people", lambda route: waiting.append(route))  # the answer waits
+    with page.expect_request("**/api/pages/people"):
+        page.reload()
+    main = page.locator("main")
+    main.locator("[aria-busy=true]").get_by_text("Loading").wait_for()
+    assert main.locator("h1").inner_text() == "People"
+    assert main.locator("section, [role=alert]").count() == 0
+    assert main.get_by_role("button", name="Create token").is_enabled()
+    until = time.monotonic() + 20
+    while not waiting:
+        assert time.monotonic() < until
+        assert main.get_by_text("Loading").count() == 1  # the page's events are handled meanwhile
+    waiting[0].continue_()
+    main.locator("section[aria-label='Service tokens']").wait_for()
+    assert main.locator("[aria-busy=true]").count() == 0
+    assert main.get_by_text("Loading").count() == 0
