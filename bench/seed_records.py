@@ -213,6 +213,7 @@ def seed(path: Path, rows: int, *, days: int = 30, end: float, number: int = 1, 
 COPIED = {
     "rollup_hour": 24, "rollup_day": 1, "rollup_attempt": 24, "rollup_attempt_day": 1, "first_audio_hour": 24, "first_audio_day": 1,
     "first_audio_minute": 24 * 60, "sums_minute": 24 * 60, "model_minute": 24 * 60,
+    "totals_hour": 24, "totals_day": 1,
 }  # fmt: skip
 """Table of sums → its buckets in a day."""
 

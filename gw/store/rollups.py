@@ -40,6 +40,13 @@ KEYS = ("bucket", "project", "provider", "model_id", "modality")
 _ALL = (*KEYS, *SUMS, "ttfb", "latency")
 TABLES: Mapping[Grain, str] = {"hour": "rollup_hour", "day": "rollup_day"}
 SECONDS: Mapping[Grain, int] = {"hour": 3_600, "day": 86_400}
+TOTALS: Mapping[Grain, str] = {"hour": "totals_hour", "day": "totals_day"}
+"""The same of all projects together, without times: what is shown of all reads a twentieth of the rows. In SQLite, views."""
+TOTALS_KEYS = ("bucket", "provider", "model_id", "modality")
+TOTALS_SUMS = (
+    "requests", "errors", "refused", "fallbacks", "cancelled", "cost_nusd", "unpriced", "output_tokens", "wasted_nusd", "calls",
+    "saved_nusd",
+)  # fmt: skip
 
 
 _Values = tuple[float, ...]
@@ -132,9 +139,9 @@ _FROM_OF_PROJECT = "from span cross join {table} r on r.bucket = span.bucket and
 """One seek per bucket; the key begins with the bucket, so a range of buckets holds all projects."""
 
 
-def _range_sql(select: str, table: str, clauses: str = "") -> tuple[str, str]:
-    """Return the statement for all projects, and that for one."""
-    everything = f"{select} {_FROM.format(table=table)} {clauses}"
+def _range_sql(select: str, table: str, clauses: str = "", *, together: str = "") -> tuple[str, str]:
+    """Return the statement for all projects, which reads `together` if there is one, and that for one project."""
+    everything = f"{select} {_FROM.format(table=together or table)} {clauses}"
     one = f"{SPAN.format(table=table)} {select} {_FROM_OF_PROJECT.format(table=table)} {clauses}"
     return everything, one
 
@@ -209,7 +216,7 @@ _COSTS = {
     for grain, table in TABLES.items()
 }
 _TALLIES = ", ".join(f"coalesce(sum({name}), 0)" for name in Totals.__struct_fields__)
-_TOTALS = {grain: _range_sql(f"select {_TALLIES}", table) for grain, table in TABLES.items()}
+_TOTALS = {grain: _range_sql(f"select {_TALLIES}", table, together=TOTALS[grain]) for grain, table in TABLES.items()}
 _POINT_KEYS = f"{len(Point.__struct_fields__) - 1}, {len(Point.__struct_fields__)}"
 """Positions of `bucket` and `name` among the columns of a `Point`."""
 BY = {"provider": "provider", "model": "model_id", "project": "r.project", "modality": "modality", "none": "''"}
@@ -219,6 +226,7 @@ _POINTS = {
         f"select {_TALLIES}, r.bucket, {column}",
         table,
         f"and (:model_id is null or model_id = :model_id) group by {_POINT_KEYS} order by {_POINT_KEYS}",
+        together="" if by == "project" else TOTALS[grain],
     )
     for grain, table in TABLES.items()
     for by, column in BY.items()

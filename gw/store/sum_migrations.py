@@ -112,5 +112,18 @@ def saved(db: apsw.Connection) -> None:
         db.execute(f"alter table {table} add column saved_nusd integer not null default 0")
 
 
-STEPS = (attempts_by_day, minutes, saved, model_minutes)
+_TOTALS = """
+create view totals_{grain} as
+select bucket, provider, model_id, modality, requests, errors, refused, fallbacks, cancelled, cost_nusd, unpriced, output_tokens,
+    wasted_nusd, calls, saved_nusd
+from rollup_{grain}"""
+
+
+def totals(db: apsw.Connection) -> None:
+    """Name what reports read of all projects, which PostgreSQL adds up: SQLite reads the rollups fast enough."""
+    for grain in ("hour", "day"):
+        db.execute(_TOTALS.format(grain=grain))
+
+
+STEPS = (attempts_by_day, minutes, saved, model_minutes, totals)
 """The last steps of the schema, in their order."""

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import psycopg
 
-from gw.store import entity_rows, requests
+from gw.store import entity_rows, requests, rollups
 from gw.store.batches import write_batch
 from gw.store.entity_rows import Change
 from gw.store.migrations import migrate
@@ -31,8 +31,15 @@ select string_agg(format('%I.%I', schemaname, tablename), ', ') from pg_tables
 where schemaname = 'gw' and tablename not in ('schema_version', 'entities_version')"""
 
 
+def drop_totals(db):
+    """Drop the sums of all projects together, which are views in SQLite and the very last step of both schemas."""
+    for table in rollups.TOTALS.values():
+        db.execute(f"drop {'table' if isinstance(db, PgConnection) else 'view'} {table}")
+
+
 def drop_later(db):
     """Drop what the last steps of both schemas have added, for a test that repeats an earlier step."""
+    drop_totals(db)
     for table in LATER_TABLES:
         db.execute(f"drop table {table}")
     for table in WITH_LATER_COLUMN:

@@ -24,12 +24,12 @@ WRONG_KEY = [{"model_id": "a/x", "outcome": "rejected", "upstream_status": 401}]
 @pytest.fixture
 def db(tmp_path):
     connection = open_writer(tmp_path / "gw.db")
+    drop_later(connection)
     for name in ("requests", "rollup_hour", "rollup_day"):
         connection.execute(f"alter table {name} drop column refused")
     later = ("first_audio_hour", "first_audio_day", "owner_spend", "alert_incidents", "alert_outbox", "alert_mutes")
     for name in later:
         connection.execute(f"drop table {name}")
-    drop_later(connection)
     connection.pragma("user_version", VERSION - 1)
     yield connection
     connection.close()

@@ -12,7 +12,7 @@ from gw.store.latency import MINUTES_SINCE, MergedBuckets, QueryContext
 from gw.store.migrations import migrate
 from gw.store.minute_sums import Minutes
 from gw.store.window_pieces import DAY_S, Rows, TimeWindow, pieces, pieces_by_step
-from tests.fakes.databases import WITH_LATER_COLUMN, prune, write
+from tests.fakes.databases import WITH_LATER_COLUMN, drop_totals, prune, write
 from tests.fakes.records import NOON, record
 from tests.store.test_attempt_rollups import Noting
 from tests.store.test_first_audio import turns, write_turns
@@ -128,6 +128,7 @@ def test_they_go_with_their_records(db):
 
 
 def drop_later(db):
+    drop_totals(db)
     db.execute("drop table sums_minute")
     db.execute("drop table first_audio_minute")
     db.execute("drop table turn_waits")

@@ -14,7 +14,7 @@ from gw.store.postgres import pg_schema
 from gw.store.window_pieces import DAY_S, TimeWindow
 from gw.types.usage import AttemptRecord
 from tests.fakes import databases
-from tests.fakes.databases import prune, write
+from tests.fakes.databases import drop_totals, prune, write
 from tests.fakes.records import NOON, record
 from tests.store.test_attempt_rollups import Noting
 from tests.store.test_windows import made
@@ -110,6 +110,7 @@ def test_an_earlier_database_gets_those_of_its_last_days(sqlite_db):
     db = sqlite_db
     fill(db)
     expected = [row for row in rows(db) if row[0] * MINUTE_S >= SINCE]
+    drop_totals(db)
     db.execute("drop table model_minute")
     db.pragma("user_version", migrations.MIGRATIONS.index(migrations.sum_migrations.model_minutes))
     migrate(db)

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,9 @@ from gw.types.usage import AttemptRecord, Usage
 from tests.fakes import databases
 from tests.fakes.databases import write
 from tests.fakes.records import DAY, NOON, record
+
+PROJECTS = ("p0", "p1", "p2", "default")
+TALLIES = requests.Totals.__struct_fields__
 
 
 def context(db):
@@ -223,3 +228,29 @@ def test_a_part_counts_for_the_provider_that_its_model_names(db):
     assert {(row.provider, row.model_id): row.cost_nusd for row in rollups.costs(db, None, None)} == {
         ("other", "a/x"): 70, ("b", "b/x"): 5,
     }  # fmt: skip
+
+
+def test_all_projects_together_are_the_sum_of_each(db):
+    records = [
+        record(f"{n}", project=f"p{n % 3}", model_id=f"{'abc'[n % 3]}/{n % 4}", timestamp=NOON + n * 1_000, cost_nusd=n or None,
+               status=("success", "error", "fallback", "cancelled")[n % 4], ttfb_ms=None, wasted_nusd=n % 5)
+        for n in range(60)
+    ]  # fmt: skip
+    write(db, [*records, record("r", status="error", error_code="interrupted", ttfb_ms=None, cost_nusd=None)])
+    write(db, [record("r", project="p1", cost_nusd=7)], ends_interrupted=True)
+
+    def sums(rows):
+        found = {}
+        for row in rows:
+            key = (getattr(row, "bucket", 0), getattr(row, "name", ""))
+            found[key] = [a + b for a, b in zip(found.get(key, [0] * 9), (getattr(row, name) for name in TALLIES), strict=True)]
+        return found
+
+    for grain in rollups.TABLES:
+        for by in ("model", "provider", "modality", "none"):
+            points = partial(rollups.points, db, grain, 0, 2**40, by=by)
+            assert sums(points()) == sums(row for project in PROJECTS for row in points(project=project))
+            assert sums(points(model_id="a/0")) == sums(row for project in PROJECTS for row in points(project=project, model_id="a/0"))
+        totals = [rollups.totals(db, None, project, grain=grain) for project in (None, *PROJECTS)]
+        assert sums(totals[:1]) == sums(totals[1:])
+        assert totals[0].requests == 61

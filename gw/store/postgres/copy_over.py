@@ -23,7 +23,7 @@ from gw.store.postgres import partitions, pg_records, pg_schema
 from gw.store.postgres.pg_connection import PgConnection, connect, copy_rows, named, translated
 from gw.store.postgres.slot_rollups import MERGED
 from gw.store.requests import COLUMNS
-from gw.store.rollups import KEYS, SUMS
+from gw.store.rollups import KEYS, SUMS, TOTALS_KEYS, TOTALS_SUMS
 from gw.store.sqlite import open_reader
 from gw.types.secret import Secret
 
@@ -56,6 +56,15 @@ _WITH_SLOT = {
     *rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE, model_minutes.TABLE,
     "owner_spend",
 }  # fmt: skip
+_GRAINS = {table: grain for grain, table in rollups.TABLES.items()}
+_ADD_UP = {
+    grain: f"""
+insert into {rollups.TOTALS[grain]} ({", ".join((*TOTALS_KEYS, "slot", *TOTALS_SUMS))})
+select {", ".join((*TOTALS_KEYS, "slot", *(f"sum({name})" for name in TOTALS_SUMS)))}
+from {table} group by {", ".join((*TOTALS_KEYS, "slot"))}"""
+    for grain, table in rollups.TABLES.items()
+}
+"""Grain → the statement that makes the sums of all projects together, which SQLite does not store."""
 _NUMBER_AUDIT = "select setval(pg_get_serial_sequence('audit', 'seq'), (select coalesce(max(seq), 0) + 1 from audit), false)"
 
 Progress = Callable[[int, int], None]
@@ -136,6 +145,8 @@ def _copy_table(sqlite: apsw.Connection, db: PgConnection, table: str, columns: 
     if table in _WITH_SLOT:
         rows, columns = ((*row, MERGED) for row in rows), (*columns, "slot")
     copy_rows(db, table, columns, rows)
+    if table in _GRAINS:
+        db.raw.execute(_ADD_UP[_GRAINS[table]].encode())
     if table == "audit":
         db.raw.execute(_NUMBER_AUDIT)
 

@@ -256,8 +256,29 @@ def _model_minutes(db: PgConnection) -> None:
     copy_rows(db, "model_minute", (*minute_backfill.MODEL_COLUMNS, "slot"), rows)
 
 
+_TOTALS = f"""
+create table totals_{{grain}} (
+    bucket bigint not null, provider {_TEXT} not null, model_id {_TEXT} not null, modality {_TEXT} not null, slot integer not null,
+    requests bigint not null, errors bigint not null, refused bigint not null, fallbacks bigint not null, cancelled bigint not null,
+    cost_nusd bigint not null, unpriced bigint not null, output_tokens bigint not null, wasted_nusd bigint not null, calls bigint not null,
+    saved_nusd bigint not null,
+    primary key (bucket, provider, model_id, modality, slot)
+) with (fillfactor = 70);
+create index totals_{{grain}}_open on totals_{{grain}} (bucket) where slot <> 0;
+insert into totals_{{grain}}
+    select bucket, provider, model_id, modality, slot, sum(requests), sum(errors), sum(refused), sum(fallbacks), sum(cancelled),
+        sum(cost_nusd), sum(unpriced), sum(output_tokens), sum(wasted_nusd), sum(calls), sum(saved_nusd)
+    from rollup_{{grain}} group by bucket, provider, model_id, modality, slot"""
+
+
+def _totals(db: PgConnection) -> None:
+    """Add the sums of all projects together, by hour and day, from the rollups."""
+    for grain in ("hour", "day"):
+        _run(db, _TOTALS.format(grain=grain))
+
+
 MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (
-    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved, _model_minutes,
+    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved, _model_minutes, _totals,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

@@ -17,7 +17,7 @@ from gw.store.model_minutes import ModelMinute
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
-from gw.store.rollups import KEYS, SECONDS, SUMS, TABLES, BucketSums, Grain, Spend
+from gw.store.rollups import KEYS, SECONDS, SUMS, TABLES, TOTALS, TOTALS_KEYS, TOTALS_SUMS, BucketSums, Grain, Spend
 from gw.store.row_times import RecentRows
 from gw.store.sql_connection import SqlConnection
 from gw.store.window_pieces import HOUR_S
@@ -77,6 +77,8 @@ _DELETE_EMPTY = {
     + " and ".join(f"{name} = 0" for name in SUMS)
     for table in TABLES.values()
 }
+_ADD_TOTALS = {table: _upsert(table, TOTALS_KEYS, TOTALS_SUMS, {}) for table in TOTALS.values()}
+_IN_TOTALS = tuple(SUMS.index(name) for name in TOTALS_SUMS)
 _ADD_SPEND = _upsert("owner_spend", ("owner", "id", "day"), ("nusd",), {})
 _FIND_AUDIO = {table: _stored(table, _AUDIO_KEYS, "waits") for table in first_audio.TABLES.values()}
 _ADD_AUDIO = {table: _upsert(table, _AUDIO_KEYS, (), {"waits": "excluded.waits"}) for table in first_audio.TABLES.values()}
@@ -135,6 +137,8 @@ def add(db: PgConnection, slot: int, records: Sequence[RequestRecord], recent: R
     days = rollups.by_day(hours)  # before the stored histograms are added
     _add_timed(db, TABLES["hour"], slot, hours, SECONDS["hour"], recent)
     _add_timed(db, TABLES["day"], slot, days, SECONDS["day"], recent)
+    _add_totals(db, "hour", slot, hours)
+    _add_totals(db, "day", slot, days)
     _add_timed(db, minute_sums.TABLE, slot, minute_sums.by_minute(records), MINUTE_S, recent)
     _add_timed(db, model_minutes.TABLE, slot, model_minutes.by_minute(records), MINUTE_S, recent)
     _add_attempts(db, slot, records, 1)
@@ -150,6 +154,7 @@ def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord], rece
             group.sums = [-value for value in group.sums]
         _add_timed(db, TABLES[grain], slot, groups, SECONDS[grain], recent)
         _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
+        _add_totals(db, grain, slot, groups)
     _add_timed(db, minute_sums.TABLE, slot, minute_sums.negated(minute_sums.by_minute(records)), MINUTE_S, recent)
     _add_timed(db, model_minutes.TABLE, slot, model_minutes.negated(model_minutes.by_minute(records)), MINUTE_S, recent)
     for table in _MINUTES:
@@ -179,6 +184,15 @@ def _add_timed(
             stored = unknown[tuple(map(storable, key))]
             blobs[key] = recent.read(table, (key[0] + 1) * seconds, key, group.histograms, stored)
     _write(db, _ADD[table], ((*key, slot, *group.sums, *blobs[key]) for key, group in groups.items()))
+
+
+def _add_totals(db: PgConnection, grain: Grain, slot: int, groups: Mapping[Any, BucketSums]) -> None:
+    """Add to the sums of all projects together."""
+    added: dict[tuple[Any, ...], list[float]] = {}
+    for (bucket, _, *key), group in groups.items():
+        sums = added.setdefault((bucket, *key), [0] * len(TOTALS_SUMS))
+        sums[:] = [value + group.sums[place] for value, place in zip(sums, _IN_TOTALS, strict=True)]
+    _write(db, _ADD_TOTALS[TOTALS[grain]], [(*key, slot, *sums) for key, sums in added.items()])
 
 
 def _add_attempts(db: PgConnection, slot: int, records: Iterable[RequestRecord], sign: int) -> None:
@@ -237,8 +251,8 @@ def _compact(db: PgConnection, table: str, end: int) -> int:
         columns = (*keys, *sums, *blobs)
         deleted = f"delete from {table} where slot <> {MERGED} and bucket = any(%s) returning {', '.join(columns)}"
         rows = db.raw.execute(deleted.encode(), (buckets,)).fetchall()
-        if table in _ADD_ATTEMPTS:
-            _write(db, _ADD_ATTEMPTS[table], [(*row[:5], MERGED, row[5], row[6], row[7]) for row in rows])
+        if (added_up := {**_ADD_ATTEMPTS, **_ADD_TOTALS}.get(table)) is not None:
+            _write(db, added_up, [(*row[: len(keys)], MERGED, *row[len(keys) :]) for row in rows])
         else:
             _merge(db, table, keys, sums, rows)
     return len(rows)
@@ -265,10 +279,11 @@ _PARTS: Mapping[str, tuple[Sequence[str], Sequence[str], Sequence[str]]] = {
     **{table: (*keys_and_sums, ("ttfb", "latency")) for table, keys_and_sums in _TIMED.items()},
     **dict.fromkeys(first_audio.TABLES.values(), (_AUDIO_KEYS, (), ("waits",))),
     **dict.fromkeys(attempt_rollups.TABLES.values(), (_ATTEMPT_KEYS, ("attempts",), ("last_error", "last_at"))),
+    **dict.fromkeys(TOTALS.values(), (TOTALS_KEYS, TOTALS_SUMS, ())),
 }
 _BUCKET_S = {
-    **{tables["hour"]: HOUR_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
-    **{tables["day"]: DAY_S for tables in (TABLES, attempt_rollups.TABLES, first_audio.TABLES)},
+    **{tables["hour"]: HOUR_S for tables in (TABLES, TOTALS, attempt_rollups.TABLES, first_audio.TABLES)},
+    **{tables["day"]: DAY_S for tables in (TABLES, TOTALS, attempt_rollups.TABLES, first_audio.TABLES)},
     **dict.fromkeys((*_MINUTES, first_audio.TABLES["minute"]), MINUTE_S),
 }
 """Table → seconds of its buckets."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gw.store.rollups import TABLES, Grain
+from gw.store.rollups import TOTALS, Grain
 from gw.store.sql_connection import SqlConnection
 
 _SUMS = {
     grain: f"""
 select bucket, sum(requests), sum(calls), sum(errors), sum(cost_nusd), sum(output_tokens) from {table}
 where bucket between :first and :last group by bucket"""
-    for grain, table in TABLES.items()
+    for grain, table in TOTALS.items()
 }
 
 

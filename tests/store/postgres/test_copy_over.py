@@ -63,6 +63,8 @@ def shown(db):
     audit = entity_rows.audit_page(db, limit=99, entity_type=None, entity_id=None, action=None, before=None)
     return {
         "costs": [(row.model_id, row.cost_nusd, row.requests, round(row.audio_seconds, 6)) for row in rollups.costs(db, None, None)],
+        "totals": [rollups.totals(db, None, None, grain=grain) for grain in rollups.TABLES],
+        "points": rollups.points(db, "hour", 0, 2**40, by="model"),
         "latency": {name: (times(row.ttfb), times(row.total)) for name, row in latencies(context, None, None).items()},
         "first audio": {name: times(one) for name, one in first_audio.by_name(context, TimeWindow(), "stack", "demo-history").items()},
         "spend": sorted(tuple(row) for row in db.execute("select owner, id, day, nusd from owner_spend")),

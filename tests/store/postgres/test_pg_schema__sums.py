@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gw.store import rollups
 from gw.store.latency import MergedBuckets, QueryContext
 from gw.store.postgres import pg_schema
 from gw.telemetry.clock import DAY_S
@@ -44,9 +45,26 @@ def test_minutes_of_the_last_days(db):
     expected["first_audio_minute"] = [(*row[:3], 0, row[4]) for row in expected["first_audio_minute"]]
     with db.raw.transaction(force_rollback=True):
         db.raw.execute("drop table sums_minute; drop table first_audio_minute; drop table turn_waits")
+        databases.drop_totals(db)
         for table in databases.WITH_LATER_COLUMN:
             db.raw.execute(f"alter table {table} drop column saved_nusd")
         pg_schema._minutes(db)
         pg_schema._saved(db)
         assert shown() == expected
         assert QueryContext(db, MergedBuckets(None)).minutes_since == since // 60
+
+
+def test_the_sums_of_all_projects_together(db):
+    def shown():
+        return {table: sorted(tuple(row) for row in db.execute(f"select * from {table}")) for table in rollups.TOTALS.values()}
+
+    for slot in (0, 1, 2):
+        records = [record(f"{slot} {n}", project=f"p{n % 3}", model_id=f"a/{n % 2}", timestamp=NOON + n * 3_000) for n in range(12)]
+        databases.write(db, records, slot=slot)
+    before = shown()
+    assert [len(rows) for rows in before.values()] == [3 * 12, 3 * 2]
+    assert {sum(row[5] for row in rows) for rows in before.values()} == {36}
+    with db.raw.transaction(force_rollback=True):
+        databases.drop_totals(db)
+        pg_schema._totals(db)
+        assert shown() == before

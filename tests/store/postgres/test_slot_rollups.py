@@ -24,7 +24,7 @@ pytestmark = pytest.mark.parametrize("kind", databases.POSTGRES)
 QUANTILES = (0.5, 0.95, 0.99)
 COUNTED = (
     "rollup_hour", "rollup_day", "rollup_attempt", "rollup_attempt_day", "first_audio_hour", "first_audio_day", "sums_minute",
-    "model_minute",
+    "model_minute", "totals_hour", "totals_day",
 )  # fmt: skip
 
 
@@ -37,7 +37,8 @@ def reports(db):
             for grain in rollups.TABLES
             for row in rollups.costs(db, None, None, grain=grain)
         ],
-        "points": rollups.points(db, "hour", 0, 2**40, by="model"),
+        "points": [rollups.points(db, "hour", 0, 2**40, by=by) for by in ("model", "project")],
+        "totals": [rollups.totals(db, None, project, grain=grain) for grain in rollups.TABLES for project in (None, "demo-history")],
         "latency": {
             model: (row.requests, row.ttfb.count, row.ttfb.quantiles(*QUANTILES), row.total.quantiles(*QUANTILES))
             for model, row in sorted(latencies(context, None, None).items())
