@@ -25,6 +25,7 @@ _MODULES = (
     "gw.cli.serve_command", "gw.serve", "gw.store.report_process", "gw.dialects.data_plane", "gw.providers.openai", "gw.providers.sim",
     "gw.providers.kokoro",
 )  # fmt: skip
+_READY = "ready\n"
 
 
 def free_port() -> int:
@@ -101,6 +102,8 @@ def fork_server(**env: str) -> Iterator[ForkServer]:
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [variables.get("PYTHONPATH", "")])])
     with subprocess.Popen(command, cwd=ROOT, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         server = ForkServer(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == _READY  # it has imported all, which belongs to no gateway's start
         try:
             yield server
         finally:
@@ -127,6 +130,7 @@ def _serve_forks() -> None:
     for module in _MODULES:
         __import__(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them here
+    print(_READY, end="", flush=True)
     for line in sys.stdin:
         pid = os.fork()
         if not pid:
