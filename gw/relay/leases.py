@@ -138,12 +138,13 @@ class Leases:
         self._must_report = True
         self._wake.set()
 
-    async def report(self) -> None:
-        """Tell the bank what was used until now, and return when it knows, or cannot be reached."""
+    async def report(self) -> bool:
+        """Tell the bank what was used until now; return whether it knows. It does not if it cannot be reached."""
         target = self._rounds + 1
         self._report()
         while self.alone_since is None and self._rounds_done < target:
             await self._answered.wait()
+        return self.alone_since is None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Speak to the bank until cancelled. Reports as started after the first exchange, whether it succeeds or not."""

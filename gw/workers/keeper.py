@@ -56,8 +56,8 @@ READY_S = 120.0
 """For the first workers to listen."""
 CLOSE_S = 8.0
 """For workers to end: requests take leave for 1 s, records are committed for 5 s."""
-LEAVE_S = 2.5
-"""Until a dead worker is taken out of the bank: the keeper's next heartbeat says first what that worker has spent."""
+LEAVE_S = 1.0
+"""For workers that have ended to be taken out of the bank, when the gateway stops."""
 _SHORT_LIFE_S = 5.0
 _PAUSES_S = (0.0, 0.0, 0.5, 1.0, 2.0, 5.0)
 """Before a worker is started again that has lived for a short time, again and again."""
@@ -88,6 +88,8 @@ class Keeper:
         self._nursery = nursery
         self._places = [_Place(number) for number in range(1, count + 1)]
         self._alive: set[WorkerProcess] = set()
+        self._in_bank: set[WorkerProcess] = set()
+        """Workers that the bank may know."""
         self._spare: WorkerProcess | None = None
         self._run = secrets.token_hex(3)
         self._config_number = 1
@@ -215,6 +217,7 @@ class Keeper:
     def _begin(self, process: WorkerProcess, place: _Place) -> None:
         place.starts += 1
         place.process = process
+        self._in_bank.add(process)
         name = f"{self._run}-{place.number}-{place.starts}"
         settings = self._gateway.settings
         start = StartWork(
@@ -229,8 +232,9 @@ class Keeper:
         await process.settled.wait()
         level = _log.info if self._stopping.is_set() and not process.exit_code else _log.error
         level("worker_ended", worker=place.number, pid=process.pid, exit_code=process.exit_code, starts=place.starts)
-        await trio.sleep(LEAVE_S)
         await process.leave_bank()
+        self._in_bank.discard(process)
+        self._note_change()
 
     async def _look_after(self) -> None:
         """Have a process stand ready, stop watching what nobody looks at, and end processes that hang."""
@@ -267,11 +271,14 @@ class Keeper:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """End what still runs, and wait until all that it has left is committed. The caller bounds that."""
+        """End what still runs, and wait until all that it has left is committed, and counted once. The caller bounds that."""
         self._stopping.set()
         self._send_to_all(DrainStep(step="stop"))
         self._send_to_all(DrainStep(step="halt"))
         await self._wait_ended()
+        with trio.move_on_after(LEAVE_S):
+            while self._in_bank:
+                await self._changed.wait()
         for sock in self._reserved:
             sock.close()
 

@@ -29,7 +29,7 @@ import trio
 from gw.engines.environment import child_environment
 from gw.errors import BankUnreachable, StoreUnavailable
 from gw.gateway import Gateway, SharedBank
-from gw.relay.dead_members import take_out
+from gw.relay.dead_members import AGAIN_S, take_out
 from gw.store.record_lines import decode_line, decode_record
 from gw.store.worker_store import adopt
 from gw.telemetry.clock import utc_day
@@ -315,8 +315,16 @@ class WorkerProcess:
         self.key_spent.clear()
 
     async def leave_bank(self) -> None:
-        """Take a worker that has ended out of the bank: what it has spent is the keeper's by now. Never raises."""
-        await take_out(self._bank, self.name, self.budgets.values())
+        """Take a worker that has ended out of the bank, which first learns that what it has spent is the keeper's.
+
+        Tries until the bank can be reached.
+        """
+        leases = self._gateway.leases
+        assert leases is not None  # the keeper's own: it shares limits with its workers
+        while True:
+            if await leases.report() and await take_out(self._bank, self.name, self.budgets.values()):
+                return
+            await trio.sleep(AGAIN_S)
 
     async def gather(self) -> None:
         """Wait, for GATHER_S at most, until what the worker has recorded by now is committed."""

@@ -97,6 +97,7 @@ def test_one_budget_over_all_processes_also_after_a_keeper_was_killed(tmp_path):
             wait_used(valkey, vendor.calls * COST_NUSD)
             for member in members:
                 member.kill(15)
+            assert used(valkey) == vendor.calls * COST_NUSD  # what workers had spent is their gateway's, also where that has ended
             [(count, cost)] = postgres.execute("select count(*), sum(cost_nusd) from gw.requests where status = 'success'", _name(database))
         assert (count, cost) == (vendor.calls, vendor.calls * COST_NUSD)
         assert BUDGET_NUSD - COST_NUSD < cost <= BUDGET_NUSD + ESTIMATE_NUSD

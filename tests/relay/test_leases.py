@@ -76,6 +76,20 @@ async def test_a_short_loss_of_the_bank_gives_no_extra_calls(bank, nursery):
     nursery.cancel_scope.cancel()
 
 
+async def test_a_report_returns_whether_the_bank_knows(bank, nursery):
+    leases = Leases(bank, "a")
+    await nursery.start(leases.run)
+    lease = leases.lease("budget:b", "budget", 1_000)
+    lease.settle(0, 70)
+    assert await leases.report()
+    assert account(bank, "budget:b").used == 70
+    bank.away = True
+    lease.settle(0, 5)
+    assert not await leases.report()
+    assert account(bank, "budget:b").used == 70
+    nursery.cancel_scope.cancel()
+
+
 async def test_calls_taken_alone_are_counted_by_the_bank_afterwards(bank, nursery):
     leases = Leases(bank, "a")
     await nursery.start(leases.run)
