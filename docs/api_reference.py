@@ -18,8 +18,8 @@ and for tools. Vendors' protocols other than OpenAI's are described by their ven
 **Rights.** `public`: no credential. `data`: a project key or the admin token. `admin`: the admin token. `metrics`: nothing
 when the gateway is bound to loopback and asked from there, else the admin token. A gateway without `auth` in `gw.yaml` asks
 for none of them. A credential may be sent as `Authorization: Bearer K`, `Authorization: Token K`, `Authorization: K`,
-`X-API-Key`, `xi-api-key`, `api-key`, in the query as `token`, `access_token` or `api_key`, or, in a browser, by the cookie
-that `POST /api/login` sets (for voice requests only beside the header `X-GW-Dashboard: 1`).
+`X-API-Key`, `xi-api-key`, `api-key`, `x-goog-api-key`, in the query as `token`, `access_token`, `api_key` or `key`, or, in a browser, by
+the cookie that `POST /api/login` sets (for voice requests only beside the header `X-GW-Dashboard: 1`).
 
 **Requests.** Bodies are JSON in UTF-8 with `Content-Type: application/json`, at most 1 MB. Fields and query parameters that
 are not listed here are refused with 422, and so are repeated ones: a misspelt filter must not look like an empty

@@ -3,10 +3,10 @@
 One function reads the credential from every place where voice clients put it, and one maps it to a project; both planes use
 them, so that access is decided in one place (`gw.registry.credentials`).
 
-Places: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); the subprotocols
-`token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
-`token`, `access_token`, `api_key`, `single_use_token`. A short-lived token (`gw.registry.credentials`) is accepted in
-each of them.
+Places: `Authorization` as Bearer, Token or bare; `xi-api-key`; `x-api-key`; `api-key` (Azure's); `x-goog-api-key` (Google's); the
+subprotocols `token, K`, `bearer, K` (Deepgram in a browser) and `openai-insecure-api-key.K` (OpenAI in a browser); the query fields
+`token`, `access_token`, `api_key`, `single_use_token`, `key` (Google's in a browser). A short-lived token (`gw.registry.credentials`) is
+accepted in each of them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from gw.types.asgi import Scope
 from gw.types.ids import Caller, TraceContext
 
 DEFAULT_PROJECT = "default"
-_QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token")
+_QUERY_KEYS = (b"token", b"access_token", b"api_key", b"single_use_token", b"key")
 _GW_QUERY = (b"gw_project", b"gw_session", b"gw_turn", b"gw_fallback", b"gw_regions")
-_KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key")
+_KEY_HEADERS = (b"xi-api-key", b"x-api-key", b"api-key", b"x-goog-api-key")
 _OPENAI_PROTOCOL = b"openai-insecure-api-key."
 _TRACEPARENT = re.compile(rb"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]([0-9a-f])(?:-.*)?")
 _TRACE = frozenset((b"traceparent", b"tracestate"))

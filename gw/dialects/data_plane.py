@@ -17,6 +17,7 @@ import trio
 from gw.dialects import (
     anthropic,
     assemblyai,
+    bidi_generate_content,
     callbacks,
     cartesia,
     deepgram,
@@ -70,6 +71,7 @@ _SOCKETS: tuple[tuple[SocketDialect, Mapping[str, SocketHandler], tuple[str, ...
     (cartesia.SOCKET_DIALECT, cartesia.SOCKETS, (_ROOT, "/cartesia")),
     (elevenlabs.SPEECH, elevenlabs.SPEECH_SOCKETS, (_ROOT, "/elevenlabs")),
     (elevenlabs.TRANSCRIPTION, elevenlabs.TRANSCRIPTION_SOCKETS, (_ROOT, "/elevenlabs")),
+    (bidi_generate_content.DIALECT, bidi_generate_content.SOCKETS, (_ROOT, "/gemini")),
     (assemblyai.SOCKET_DIALECT, assemblyai.SOCKETS, (_ROOT, "/assemblyai")),
 )
 """Dialect, its routes, and the roots it is served below. `{name}` in a path is one segment, passed on in the scope's

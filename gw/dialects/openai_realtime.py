@@ -17,7 +17,7 @@ import msgspec
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.auth import granted_session, query_fields
 from gw.dialects.openai_conversation import converse
-from gw.dialects.openai_speech_to_speech import is_held_by_vendor, other_model, pass_through
+from gw.dialects.openai_speech_to_speech import is_held_by_vendor, other_model, pass_through, refuse_other_protocol
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.wire.json_frames import Frame
@@ -53,6 +53,7 @@ async def realtime(session: WebSocketSession) -> None:
             if await pass_through(session, model, settings):
                 return
             model = other_model(session, model) or model
+        refuse_other_protocol(session, model)
         await converse(session, model, settings)
         return
     server = RealtimeListenServer(session_id=session.caller.request_id, model=model)

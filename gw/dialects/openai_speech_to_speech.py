@@ -12,9 +12,18 @@ import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.websocket import WebSocketSession
-from gw.errors import AllCandidatesFailed, ClientProtocolError, GwError, ProviderError, UnknownNameError, one_error
+from gw.errors import (
+    AllCandidatesFailed,
+    ClientProtocolError,
+    GwError,
+    NotOffered,
+    ProviderError,
+    UnknownNameError,
+    one_error,
+)
 from gw.relay.conversing import ConversingSession, converses
 from gw.types.conversation import ConverseRequest
+from gw.wire import gemini_live
 from gw.wire.json_frames import frame_text, typed_frame
 from gw.wire.openai_realtime_events import read_client_event
 from gw.wire.openai_realtime_server import EventFrames
@@ -39,6 +48,15 @@ def is_held_by_vendor(session: WebSocketSession, model: str) -> bool:
     except UnknownNameError:
         return False  # three models hold the conversation, whatever its name
     return catalog.find(first.id, "llm") is not None and converses(catalog.provider(first.provider), first)
+
+
+def refuse_other_protocol(session: WebSocketSession, model: str) -> None:
+    """Raise NotOffered for a model that hears and speaks itself, but in a protocol that is not OpenAI's."""
+    catalog = session.gateway.current.catalog
+    found = catalog.find(model, "llm")
+    if found is not None and converses(catalog.provider(found.provider), found, "gemini"):
+        what = f"{found.id} speaks Gemini Live only: connect a client of that protocol to {gemini_live.path('v1beta')}"
+        raise NotOffered(what=what, param="model")
 
 
 async def pass_through(session: WebSocketSession, model: str, settings: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from gw.providers import gemini_speech, openai_like, realtime_conversation, utterance_stt
+from gw.providers import gemini_conversation, gemini_speech, openai_like, realtime_conversation, utterance_stt
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.realtime_stt import by_socket_or_utterance
@@ -35,7 +35,7 @@ from gw.types.secret import Secret
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, NO_STORE, OTHERS, PROMPT, SPEED
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import chat_variants
+from gw.wire import chat_variants, gemini_live
 from gw.wire.realtime_duration import SessionDuration
 
 KeyHeaders = Callable[[Secret], list[tuple[bytes, bytes]]]
@@ -87,6 +87,10 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
 
 
 def _with_conversations(spec: ProviderSpec, preset: PresetConversation) -> ProviderSpec:
+    if preset.protocol == "gemini":
+        return attrs.evolve(
+            spec, converse=gemini_conversation.converse, converses=gemini_live.hears_and_speaks, converse_dialect="gemini"
+        )
     return attrs.evolve(
         spec, converse=partial(realtime_conversation.converse, top_level=preset.top_level),
         converses=lambda model: model.startswith(preset.prefix),

@@ -15,8 +15,8 @@ from gw.providers.spec import Account, bearer
 from gw.providers.ws_session import NORMAL_CLOSES, open_socket, why_closed
 from gw.types.conversation import ConverseRequest, ConverseSession
 from gw.types.presets import SessionMember
-from gw.wire.json_frames import frame_text
-from gw.wire.openai_realtime_events import with_top_level
+from gw.wire.json_frames import Frame, frame_text
+from gw.wire.openai_realtime_events import RealtimeReader, with_top_level
 
 _MODEL = re.compile(r"realtime(?!-(whisper|translate|transcribe))")
 
@@ -28,13 +28,14 @@ def hears_and_speaks(model: str) -> bool:
 
 class _ConversationSocket(ConverseSession):
     def __init__(self, ws: WebSocket, provider: str, top_level: frozenset[SessionMember]) -> None:
+        self.reader = RealtimeReader(provider)
         self._ws = ws
         self._provider = provider
         self._top_level = top_level
 
-    async def send(self, frame: str) -> None:
+    async def send(self, frame: Frame) -> None:
         if self._top_level:
-            frame = with_top_level(frame, self._top_level)
+            frame = with_top_level(frame_text(frame), self._top_level)
         try:
             await self._ws.send(frame)
         except WsClosed as closed:

@@ -29,7 +29,7 @@ from gw.policy.learnt_slots import LearntSlots
 from gw.policy.respelling import Phonemes
 from gw.types.audio import AudioFormat
 from gw.types.chat_variant import ChatVariant
-from gw.types.conversation import ConverseCounter, ConverseRequest, ConverseSession
+from gw.types.conversation import ConversationDialect, ConverseCounter, ConverseRequest, ConverseSession
 from gw.types.ids import Location, Modality
 from gw.types.llm import Ability, ChatEvent, ChatRequest
 from gw.types.pending import Pending
@@ -263,6 +263,8 @@ class ProviderSpec:
     converse: ConverseCall | None = None
     """A conversation with a model that hears and speaks itself; `converses` says of a model's name whether it does."""
     converses: Callable[[str], bool] | None = None
+    converse_dialect: ConversationDialect = "openai"
+    """Protocol of `converse`: frames of the same one pass through."""
     converse_counter: Callable[[], ConverseCounter] | None = None
     """Makes the counter of a session whose vendor bills its duration; None: it bills tokens, and reports them."""
     speak_socket: Callable[[SpeakLiveRequest, Account], tuple[str, list[tuple[bytes, bytes]]]] | None = None

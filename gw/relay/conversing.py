@@ -35,12 +35,11 @@ from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
 from gw.relay.meter import record_error
-from gw.relay.metered_responses import MeteredResponses, cancel_frame
+from gw.relay.metered_responses import MeteredResponses
 from gw.relay.paid_duration import PaidDuration
 from gw.relay.prepared_call import OpenCall
-from gw.types.conversation import ConverseRequest, ConverseSession
+from gw.types.conversation import ConversationDialect, ConversationEvent, ConverseRequest, ConverseSession, Frame
 from gw.types.ids import Caller
-from gw.wire import openai_realtime_events as wire
 
 _CANCEL_WITHIN_S = 2.0  # time for the vendor to end a response that was cancelled, and to say what it has used
 
@@ -51,7 +50,10 @@ class ConversingSession(MeteredResponses):
         self._request = request
         self._last_frame_at = 0.0
         """When the vendor sent something that is no sign of life alone, or the caller asked for a response."""
-        self.opening: Sequence[str] = ()
+        self._first_events: Sequence[ConversationEvent] = ()
+        self._receiving = trio.CancelScope()
+        """Around the wait for the vendor's next frame."""
+        self.opening: Sequence[Frame] = ()
         """Frames that came while the session was opened."""
 
     @asynccontextmanager
@@ -83,11 +85,12 @@ class ConversingSession(MeteredResponses):
             self.in_flight.requests -= 1
 
     def plan(self, caller: Caller) -> None:
-        """Choose the candidates that hear and speak themselves. Raise what `CandidatePlanner.plan` raises."""
+        """Choose the candidates that hear and speak themselves, in the caller's dialect. Raise what `CandidatePlanner.plan` raises."""
         session_id = caller.session_id or caller.request_id
         super().plan(msgspec.structs.replace(caller, session_id=session_id, turn_id=caller.turn_id or caller.request_id))
         catalog = self.candidates.catalog
-        models = tuple(model for model in self.candidates.models if converses(catalog.provider(model.provider), model))
+        dialect = self._request.dialect
+        models = tuple(model for model in self.candidates.models if converses(catalog.provider(model.provider), model, dialect))
         self.candidates = msgspec.structs.replace(self.candidates, models=models)
 
     async def _admit_session(self, caller: Caller) -> None:
@@ -98,7 +101,7 @@ class ConversingSession(MeteredResponses):
         planner.admit(meter, self.candidates, 0)
         self._place, meter.reservation = meter.reservation, None
 
-    def _use(self, opened: OpenAttempt[ConverseSession, str]) -> None:
+    def _use(self, opened: OpenAttempt[ConverseSession, Frame]) -> None:
         self._model, self._provider, self._session = opened.call.model, opened.call.provider, opened.stream
         self._attempt = opened.attempt
         self.opening = opened.events
@@ -107,8 +110,9 @@ class ConversingSession(MeteredResponses):
             self._paid, self._waiting = PaidDuration(counter(), now), self.meter
             self.meter.reservation, self._place = self._place, None
             self.meter.stand_in_price = CONVERSATION_STAND_IN
+        for event in self._first_events:
+            self._note_settings(event)
         for frame in opened.events:
-            self._note_settings(wire.read_server_event(self._provider.id, frame))
             if self._paid is not None:
                 self._paid.received(frame, now)
 
@@ -116,29 +120,33 @@ class ConversingSession(MeteredResponses):
         call, request = offered(spec.converse, account), self._request
         return lambda: call(request, account)
 
-    async def first_content(self, stream: ConverseSession, provider: str) -> list[str]:
+    async def first_content(self, stream: ConverseSession, provider: str) -> list[Frame]:
         """Read the first event. Raise the error that it may be."""
         frame = await stream.receive()
         if frame is None:
             raise UpstreamCut(provider=provider, detail="closed the session before its first event")
-        event = wire.read_server_event(provider, frame)
-        if event.type == "error":
-            raise wire.error_of_event(provider, event.error)
+        self._first_events = stream.reader.received(frame)
+        for event in self._first_events:
+            if event.error is not None:
+                raise event.error
         return [frame]
 
     # ---- the caller's frames
 
-    async def send(self, frame: str) -> None:
+    async def send(self, frame: Frame) -> None:
         """Pass on a frame. Raise ClientProtocolError, or the limit that stands against a response; the session goes on."""
-        kind = wire.read_client_event(frame).type
-        if kind == "response.create":
+        reader = self._session.reader
+        waited_s = reader.patience_s
+        if reader.sent(frame):
             if self._admitted is None:
                 meter = self._next_meter()
                 await self._admit_response(meter)
                 self._admitted = meter
             self._began = self._last_frame_at = self._now()
-        elif kind == "session.update":
-            frame = wire.for_vendor(frame, self._model.name)
+        elif waited_s == math.inf:  # the vendor may have waited for this frame
+            self._last_frame_at = self._now()
+        self._limit_silence()
+        frame = reader.for_vendor(frame, self._model.name)
         with suppress(ProviderError):  # the task that reads the vendor meets it, too
             await self._session.send(frame)
         if self._paid is not None:
@@ -146,45 +154,54 @@ class ConversingSession(MeteredResponses):
 
     # ---- the vendor's frames
 
-    async def receive(self) -> str | None:
+    async def receive(self) -> Frame | None:
         """Return the vendor's next frame; None when it has closed the session normally. Raise ProviderError, or a limit."""
-        within_s = self._last_frame_at + self.idle_s - self._now() if self.is_busy else math.inf
-        if any(running.refusal for running in self._running.values()):
-            within_s = _CANCEL_WITHIN_S
-        with trio.move_on_after(max(0.0, within_s)):
+        with trio.CancelScope() as self._receiving:
+            self._limit_silence()
             frame = await self._session.receive()
             if frame is not None:
                 if self._paid is not None:
                     self._paid.received(frame, self._now())
-                await self._note(wire.read_server_event(self._provider.id, frame))
+                for event in self._session.reader.received(frame):
+                    await self._note(event)
             return frame
         for running in self._running.values():
             if running.refusal is not None:
                 raise running.refusal
         raise UpstreamSlow(provider=self._provider.id, after_s=self.idle_s, detail=f"silent for {self.idle_s:g} s in a response")
 
-    async def _note(self, event: wire.ServerEvent) -> None:
-        if event.type != wire.KEEP_ALIVE:
-            self._last_frame_at = self._now()
-        if event.type in wire.CONTENT:
-            running = self._running.get(event.response_id)
-            if running is not None and running.attempt.ready_at is None:
-                running.meter.answered_by(running.attempt)
-        elif event.type in wire.SPEECH_ENDED:
-            self._began = self._now() if self._began is None else self._began
-        elif event.type == "response.created" and event.response is not None:
-            await self._begin(event.response.id)
-        elif event.type == "response.done" and event.response is not None:
-            self._end(event.response, wire.usage_of(event.response.usage) or wire.usage_of(event.usage))
-            await self._begin_waiting()
-        elif event.type == wire.TRANSCRIBED:
-            self._record_transcription(wire.usage_of(event.usage))
-        else:
-            self._note_settings(event)
+    def _limit_silence(self) -> None:
+        """Set for how long the vendor may be silent from now on, also where that is being waited for already."""
+        within_s = math.inf
+        if any(running.refusal for running in self._running.values()):
+            within_s = _CANCEL_WITHIN_S
+        elif self.is_busy:
+            within_s = self._last_frame_at + self.idle_s + self._session.reader.patience_s - self._now()
+        self._receiving.deadline = trio.current_time() + max(0.0, within_s)
 
-    def _note_settings(self, event: wire.ServerEvent) -> None:
-        if (named := wire.transcription_model(event.session)) is not None:
-            self._transcription_model = named
+    async def _note(self, event: ConversationEvent) -> None:
+        if event.kind != "alive":
+            self._last_frame_at = self._now()
+        match event.kind:
+            case "content":
+                running = self._running.get(event.response_id)
+                if running is not None and running.attempt.ready_at is None:
+                    running.meter.answered_by(running.attempt)
+            case "speech_ended":
+                self._began = self._now() if self._began is None else self._began
+            case "began":
+                await self._begin(event.response_id)
+            case "ended":
+                self._end(event)
+                await self._begin_waiting()
+            case "transcribed":
+                self._record_transcription(event.usage)
+            case _:
+                self._note_settings(event)
+
+    def _note_settings(self, event: ConversationEvent) -> None:
+        if event.transcription_model is not None:
+            self._transcription_model = event.transcription_model
 
     # ---- the end
 
@@ -192,23 +209,23 @@ class ConversingSession(MeteredResponses):
         """Cancel what still runs for a caller who has left, and read what the vendor counts of it."""
         with trio.move_on_after(_CANCEL_WITHIN_S), suppress(GwError):
             for id_ in self._running:
-                await self._session.send(cancel_frame(id_))
+                await self._session.send(self._session.reader.cancel(id_))
             while self._running and await self.receive() is not None:
                 pass
 
 
-class _Dialled(AbstractAsyncContextManager[OpenAttempt[ConverseSession, str]]):
+class _Dialled(AbstractAsyncContextManager[OpenAttempt[ConverseSession, Frame]]):
     """The first candidate that answers, held open."""
 
     def __init__(self, session: ConversingSession) -> None:
         self._session = session
-        self._scope: AttemptScope[ConverseSession, str] | None = None
+        self._scope: AttemptScope[ConverseSession, Frame] | None = None
 
-    def _dial(self, model: Model) -> Awaitable[OpenAttempt[ConverseSession, str]]:
+    def _dial(self, model: Model) -> Awaitable[OpenAttempt[ConverseSession, Frame]]:
         self._scope = scope = AttemptScope(self._session, model)
         return scope.__aenter__()
 
-    async def __aenter__(self) -> OpenAttempt[ConverseSession, str]:
+    async def __aenter__(self) -> OpenAttempt[ConverseSession, Frame]:
         return await try_in_turn(self._session.candidates.models, self._dial)
 
     async def __aexit__(
@@ -218,7 +235,7 @@ class _Dialled(AbstractAsyncContextManager[OpenAttempt[ConverseSession, str]]):
         await self._scope.__aexit__(kind, error, trace)
 
 
-def converses(provider: Provider, model: Model) -> bool:
-    """Return whether a model hears and speaks itself."""
-    offers = spec_of(provider.type).converses
-    return offers is not None and offers(model.name)
+def converses(provider: Provider, model: Model, dialect: ConversationDialect = "openai") -> bool:
+    """Return whether a model hears and speaks itself, in a protocol."""
+    spec = spec_of(provider.type)
+    return spec.converses is not None and spec.converse_dialect == dialect and spec.converses(model.name)

@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
-from gw.errors import GwError, ProviderError, ProviderRefused, UnknownNameError
+from gw.errors import GwError, ProviderError, UnknownNameError
 from gw.pricing.stand_in import CONVERSATION_STAND_IN
 from gw.registry.catalog import Model, Provider
 from gw.relay.admission import Reservation
@@ -24,11 +24,9 @@ from gw.relay.in_flight import InFlight
 from gw.relay.meter import Meter
 from gw.relay.paid_duration import AHEAD_S, PaidDuration, duration_cost, reserved_nusd
 from gw.relay.request_spec import RequestSpec
-from gw.types.conversation import ConverseSession
+from gw.types.conversation import ConversationEvent, ConverseSession, Frame
 from gw.types.ids import Caller, Modality
 from gw.types.usage import NO_DIMENSIONS, Cost, Usage, has_units
-from gw.wire import openai_realtime_events as wire
-from gw.wire.json_frames import typed_frame
 
 _FIRST_RESPONSE = Usage(input_tokens=1_000, input_audio_tokens=300, output_tokens=400, output_audio_tokens=300, source="estimated")
 """Reserved for the first response; for each other one, what the one before it used."""
@@ -43,7 +41,7 @@ class _Running(msgspec.Struct, eq=False):
     """The limit for which it was cancelled."""
 
 
-class MeteredResponses(RequestContext[ConverseSession, str]):
+class MeteredResponses(RequestContext[ConverseSession, Frame]):
     """The money of a session; `ConversingSession` has its frames."""
 
     first_event = "session"
@@ -144,7 +142,7 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
                     meter.reservation = self.planner.count(self.candidates, meter.caller)
                 self._leave_place()
                 with suppress(ProviderError):
-                    await self._session.send(cancel_frame(id_))
+                    await self._session.send(self._session.reader.cancel(id_))
         now = self._now()
         began, self._began = now if self._began is None else self._began, None
         self._responses += 1
@@ -162,18 +160,14 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
             attempt.called = True
         self._running[id_] = _Running(meter, attempt, refusal)
 
-    def _end(self, response: wire.ModelResponse, usage: Usage | None) -> None:
+    def _end(self, event: ConversationEvent) -> None:
         """Record a response that has ended. Raise the limit for which it was cancelled."""
-        running = self._running.pop(response.id, None)
+        running = self._running.pop(event.response_id, None)
         if running is None:
             return
-        error: GwError | None = running.refusal
-        if error is None and response.status == "failed":
-            error = wire.error_of_response(self._provider.id, response)
-        elif error is None and wire.is_filtered(response):
-            error = ProviderRefused(provider=self._provider.id, detail="a content filter has stopped the response")
-        self._finish(running, usage, error, cancelled=error is None and response.status == "cancelled")
-        if usage is not None:
+        error: GwError | None = running.refusal or event.error
+        self._finish(running, event.usage, error, cancelled=error is None and event.is_cancelled)
+        if (usage := event.usage) is not None:
             self.spec = msgspec.structs.replace(self.spec, estimate=msgspec.structs.replace(usage, source="estimated"))
         if running.refusal is not None:
             raise running.refusal
@@ -266,8 +260,9 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
     def _close(self, error: GwError | None) -> None:
         """Record what runs, and a session that had no response, or that failed between two of them."""
         running, self._running = self._running, {}
-        for each in running.values():
-            self._finish(each, None, each.refusal or error, cancelled=each.refusal is None and error is None)
+        for id_, each in running.items():
+            counted = self._session.reader.counted(id_)
+            self._finish(each, counted, each.refusal or error, cancelled=each.refusal is None and error is None)
         if self._paid is not None:
             self._close_waiting(self._paid, error)
             return
@@ -285,6 +280,3 @@ class MeteredResponses(RequestContext[ConverseSession, str]):
     def _now(self) -> float:
         return self.planner.accounting.monotonic()
 
-
-def cancel_frame(response_id: str) -> str:
-    return typed_frame("response.cancel", response_id=response_id)

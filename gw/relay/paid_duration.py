@@ -6,7 +6,7 @@ import msgspec
 
 from gw.registry.catalog import Model, Provider
 from gw.relay.meter import Meter
-from gw.types.conversation import ConverseCounter
+from gw.types.conversation import ConverseCounter, Frame
 from gw.types.usage import NO_DIMENSIONS, Cost, Dimensions, Usage
 
 AHEAD_S = 30.0
@@ -23,10 +23,10 @@ class PaidDuration:
         self._taken_s = 0.0
         self._taken_messages = 0
 
-    def sent(self, frame: str) -> None:
+    def sent(self, frame: Frame) -> None:
         self._counter.sent(frame)
 
-    def received(self, frame: str, now: float) -> None:
+    def received(self, frame: Frame, now: float) -> None:
         self._counter.received(frame, now - self._began)
 
     def due(self, now: float, ahead_s: float = 0.0) -> Usage:

@@ -37,7 +37,7 @@ _KEY_LOOKS = re.compile(
       | \b(?:gwk|sk|gsk|pk|xai|rk|AIza|key)[-_][A-Za-z0-9_-]{8,}    # prefixed keys
       | \bAIza[A-Za-z0-9_-]{20,}
       | \bgAAAA[A-Za-z0-9_=-]{20,}                                  # a Fernet token
-      | (?<=[?&])(?:token|access_token|api_key|single_use_token)=[^&\s"']+
+      | (?<=[?&])(?:token|access_token|api_key|single_use_token|key)=[^&\s"']+
       | \beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*      # a JSON web token""",
     re.VERBOSE | re.IGNORECASE,
 )

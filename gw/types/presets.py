@@ -73,7 +73,9 @@ class PresetConversation(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Conversations with a model that hears and speaks itself, at `/realtime`. Its models are listed under `models.llm`."""
 
     example: str
-    prefix: str
+    protocol: Literal["openai", "gemini"] = "openai"
+    """`gemini`: not at `/realtime`, but in Google's own protocol, which says by the name which models those are."""
+    prefix: str = ""
     """Beginning of the names of such models."""
     billed_by: Literal["tokens", "duration"] = "tokens"
     top_level: frozenset[SessionMember] = frozenset()
@@ -128,6 +130,8 @@ def parse_preset(name: str, text: str) -> Preset:
         raise ValueError(f"{name}: it offers nothing; add a section llm, stt or tts")
     if preset.conversation is not None and preset.llm is None:
         raise ValueError(f"{name}: conversation is for a vendor with a section llm, whose models hold the conversations")
+    if (talk := preset.conversation) is not None and (talk.protocol == "gemini") == bool(talk.prefix):
+        raise ValueError(f"{name}: conversation needs prefix, the beginning of its models' names, unless its protocol is gemini")
     if bool(preset.base_url) == bool(preset.address):
         raise ValueError(f"{name}: it needs either base_url or address, the form of an address that each account has of its own")
     if preset.key_header != "authorization" and (preset.stt or preset.tts):

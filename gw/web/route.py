@@ -33,7 +33,7 @@ Schema = Mapping[str, object]
 Serves = Callable[[bytes, bytes], bool]
 """(method, raw path without query) → whether the data plane answers."""
 
-CREDENTIALS = frozenset(("token", "access_token", "api_key"))
+CREDENTIALS = frozenset(("token", "access_token", "api_key", "key"))
 """Query fields that every request may have: `gw.dialects.auth` reads them."""
 
 _KEYWORDS = {"from": "since", "to": "until"}

@@ -6,16 +6,17 @@ compatible servers still speak.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from gw.errors import ProviderError
+from gw.errors import ProviderError, ProviderRefused
+from gw.types.conversation import ConversationEvent
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
 from gw.wire.bounds import plausible, seconds, tokens
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
-from gw.wire.json_frames import Frame
+from gw.wire.json_frames import Frame, frame_text, typed_frame
 from gw.wire.openai_realtime_client import STATUS_OF_ERROR
 from gw.wire.vendor_errors import ErrorFacts, error_of
 
@@ -110,6 +111,9 @@ class _ClientEvent(msgspec.Struct, gc=False):
     event_id: str | None = None
 
 
+_OTHER = ConversationEvent(kind="other")
+_ALIVE = ConversationEvent(kind="alive")
+_SPEECH_ENDED = ConversationEvent(kind="speech_ended")
 _SERVER_EVENT = msgspec.json.Decoder(ServerEvent)
 _CLIENT_EVENT = msgspec.json.Decoder(_ClientEvent)
 
@@ -122,6 +126,58 @@ def read_server_event(provider: str, frame: Frame) -> ServerEvent:
 def read_client_event(frame: Frame) -> _ClientEvent:
     """Raises ClientProtocolError."""
     return decode_client(_CLIENT_EVENT, frame)
+
+
+class RealtimeReader:
+    """A `ConversationReader` of one session."""
+
+    patience_s = 0.0
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+
+    def received(self, frame: Frame) -> Sequence[ConversationEvent]:
+        event = read_server_event(self._provider, frame)
+        if event.type in CONTENT:
+            return (ConversationEvent(kind="content", response_id=event.response_id),)
+        if event.type in SPEECH_ENDED:
+            return (_SPEECH_ENDED,)
+        if event.type == KEEP_ALIVE:
+            return (_ALIVE,)
+        if event.type == "response.created" and event.response is not None:
+            return (ConversationEvent(kind="began", response_id=event.response.id),)
+        if event.type == "response.done" and event.response is not None:
+            return (self._ended(event, event.response),)
+        if event.type == TRANSCRIBED:
+            return (ConversationEvent(kind="transcribed", usage=usage_of(event.usage)),)
+        if event.type == "error":
+            return (ConversationEvent(kind="failed", error=error_of_event(self._provider, event.error)),)
+        if (named := transcription_model(event.session)) is not None:
+            return (ConversationEvent(kind="settings", transcription_model=named),)
+        return (_OTHER,)
+
+    def _ended(self, event: ServerEvent, response: ModelResponse) -> ConversationEvent:
+        error: ProviderError | None = None
+        if response.status == "failed":
+            error = error_of_response(self._provider, response)
+        elif is_filtered(response):
+            error = ProviderRefused(provider=self._provider, detail="a content filter has stopped the response")
+        return ConversationEvent(
+            kind="ended", response_id=response.id, usage=usage_of(response.usage) or usage_of(event.usage),
+            is_cancelled=response.status == "cancelled", error=error,
+        )  # fmt: skip
+
+    def sent(self, frame: Frame) -> bool:
+        return read_client_event(frame).type == "response.create"
+
+    def for_vendor(self, frame: Frame, model: str) -> Frame:
+        return for_vendor(frame_text(frame), model) if read_client_event(frame).type == "session.update" else frame
+
+    def counted(self, response_id: str) -> Usage | None:
+        return None
+
+    def cancel(self, response_id: str) -> str:
+        return typed_frame("response.cancel", response_id=response_id)
 
 
 def for_vendor(frame: str, model: str) -> str:

@@ -11,7 +11,7 @@ from gw.errors import ClientProtocolError
 T = TypeVar("T")
 
 SAMPLE_RATES_HZ = range(4_000, 192_001)
-_CREDENTIALS = frozenset({"token", "access_token", "api_key", "single_use_token"})
+_CREDENTIALS = frozenset({"token", "access_token", "api_key", "single_use_token", "key"})
 
 
 def optional_pairs(**fields: str | int | None) -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ import msgspec
 
 from gw.wire.bounds import MAX_DURATION_S, seconds
 from gw.wire.json_codec import BAD_JSON
+from gw.wire.json_frames import Frame
 
 _BYTES_PER_S = {"audio/pcmu": 8_000, "audio/pcma": 8_000}
 _PCM_HZ = 24_000
@@ -87,7 +88,7 @@ class SessionDuration:
         self._behind_s = 0.0
         """By how much the vendor's last total was less than our own measure."""
 
-    def sent(self, frame: str) -> None:
+    def sent(self, frame: Frame) -> None:
         """Count a client's frame."""
         event = _read(frame)
         match event.type:
@@ -101,7 +102,7 @@ class SessionDuration:
                 self._has_content = True
                 self._count_item(event.item)
 
-    def received(self, frame: str, elapsed_s: float) -> None:
+    def received(self, frame: Frame, elapsed_s: float) -> None:
         """Count a vendor's frame, that many seconds after the session began."""
         event = _read(frame)
         if event.type in _DELTAS:
@@ -153,7 +154,7 @@ class SessionDuration:
             self._received_rate = _rate(session.audio.output.format)
 
 
-def _read(frame: str) -> _Event:
+def _read(frame: Frame) -> _Event:
     """Return the members of a frame that count; an empty event for one that cannot be read, which others refuse."""
     try:
         return _EVENT.decode(frame)

@@ -24,11 +24,13 @@ SPELLINGS = {
     "xi-api-key": lambda key: ({"xi-api-key": key}, ""),
     "x-api-key": lambda key: ({"X-API-Key": key}, ""),
     "api-key": lambda key: ({"api-key": key}, ""),
+    "x-goog-api-key": lambda key: ({"x-goog-api-key": key}, ""),
     "subprotocol": lambda key: ({"sec-websocket-protocol": f"token, {key}"}, ""),
     "openai subprotocol": lambda key: ({"sec-websocket-protocol": f"realtime, openai-insecure-api-key.{key}"}, ""),
     "query token": lambda key: ({}, f"token={key}"),
     "query access_token": lambda key: ({}, f"access_token={key}"),
     "query api_key": lambda key: ({}, f"api_key={key}"),
+    "query key": lambda key: ({}, f"key={key}"),
 }
 NO_CREDENTIALS = [
     ({}, ""),

@@ -78,6 +78,7 @@ def bearer(key: str) -> tuple[bytes, bytes]:
         ([(b"xi-api-key", b"K-1")], b""),
         ([(b"x-api-key", b"K-1")], b""),
         ([(b"api-key", b" K-1")], b""),
+        ([(b"x-goog-api-key", b"K-1")], b""),
         ([(b"sec-websocket-protocol", b"token, K-1")], b""),
         # @deepgram/sdk 5.13.0, CustomClient.mjs, getWebSocketOptions: what it offers in a browser
         ([(b"sec-websocket-protocol", b"token, K-1, x-deepgram-session-id, 3f0c")], b""),
@@ -86,6 +87,7 @@ def bearer(key: str) -> tuple[bytes, bytes]:
         ([], b"model=x&token=K-1"),
         ([], b"access_token=K%2D1"),
         ([], b"api_key=K-1&x=2"),
+        ([], b"key=K-1&x=2"),
         ([(b"authorization", b"Basic abc=")], b"token=K-1"),
         ([(b"sec-websocket-protocol", b"graphql-ws")], b"token=K-1"),
     ],

@@ -223,6 +223,17 @@ async def test_a_vendor_that_fails_in_a_response_ends_the_session_with_the_reaso
     assert on.plane.gateway.ledger.reserved("default") == 0
 
 
+async def test_a_vendor_that_says_nothing_after_a_response_was_requested_ends_the_session(talk, autojump_clock):
+    async with talk(silent_after=3) as on:  # behind the greeting and the item
+        await on.client.say(TEXT)
+        await on.client.send("response.create")
+        with pytest.raises(WsClosed):
+            await read_on(on.client)
+        assert on.client.errors[-1]["code"] == "upstream_too_slow"
+    assert [(record.status, record.error_code, record.cost_nusd) for record in on.records] == [("error", "upstream_too_slow", 0)]
+    assert on.plane.gateway.ledger.reserved("default") == 0
+
+
 @pytest.mark.parametrize(
     ("ends", "code", "outcome"), [("failed", "upstream_failed", "failed"), ("filtered", "upstream_refused", "refused")]
 )

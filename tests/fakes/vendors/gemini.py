@@ -1,4 +1,4 @@
-"""Gemini: chat in OpenAI's dialect, with the vendor's conventions, and speech as its own API has it.
+"""Gemini: chat in OpenAI's dialect, with the vendor's conventions, and speech and live conversations as its own API has them.
 
 What it refuses of speech: livekit-plugins-google 1.8.9 (a style, of models that take none), google-genai 3.6.1 (the key's header), and the
 vendor's page "Text-to-speech generation" (voices; an answer is audio only).
@@ -7,15 +7,18 @@ vendor's page "Text-to-speech generation" (voices; an answer is audio only).
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs
 
 import attrs
 import msgspec
 import trio
 
 from gw.types.usage import Usage
-from gw.wire import gemini_speak
+from gw.wire import gemini_live, gemini_speak
+from tests.fakes.vendors import openai_realtime
+from tests.fakes.vendors.gemini_live import LiveConversation, LiveScript
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant, google_error
-from tests.fakes.vendors.scripted import Answer, Entry, json_of
+from tests.fakes.vendors.scripted import Answer, Entry, Receive, Send, json_of
 
 _OPENAIS = "/openai"
 MODELS = ("gemini-3.8-flash-tts", "gemini-3.8-flash-lite-tts", "gemini-3.1-flash-tts-preview")
@@ -28,6 +31,25 @@ class FakeGemini(FakeVariant):
     conventions: Conventions = attrs.field(factory=lambda: CONVENTIONS["gemini"])
     refused: str = ""
     """Reason for which it ends an answer in place of audio."""
+    live: LiveScript = attrs.field(factory=LiveScript)
+    """Behaviour of models that hear and speak themselves."""
+
+    async def _socket(self, entry: Entry, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        version = next((each for each in gemini_live.VERSIONS if entry.path == gemini_live.path(each)), "")
+        if not version:
+            await super()._socket(entry, scope, receive, send)
+            return
+        status = self.status if isinstance(self.status, int) else self.status.pop(0) if self.status else 200
+        keys = parse_qs(scope.get("query_string", b"").decode()).get("key", [])
+        if self.api_key and (entry.headers.get("x-goog-api-key") or "".join(keys)) != self.api_key:
+            status = 401
+        if status != 200:
+            await receive()
+            body = msgspec.json.encode(google_error(status, self.error_code, "scripted failure")[0])
+            await openai_realtime.refuse(send, status, body)
+            return
+        await openai_realtime.accept(receive, send, self.answer_after_s, None)
+        await LiveConversation(entry, send, version, self.live).run(receive)
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("x-goog-api-key") or super().key_in(headers)
