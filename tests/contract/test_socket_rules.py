@@ -12,6 +12,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from gw.providers.sim.fsk import encode
+from gw.wire import gemini_live
 from tests.contract.readers import READERS
 from tests.contract.talkers import TALKERS
 from tests.fakes.hosting import GATEWAY, open_plane
@@ -24,6 +25,7 @@ stacks: {talk: {stt: first/tone, tts: first/tone, llm: first/echo}}
 PATHS = {talker.name: talker.path("first/tone") for talker in TALKERS}
 PATHS |= {reader.name + " speech": reader.path("first/tone") for reader in READERS}
 PATHS["openai conversation"] = "/v1/realtime?model=talk"
+PATHS["gemini live"] = gemini_live.path("v1beta")
 every = pytest.mark.parametrize("path", PATHS.values(), ids=PATHS.keys())
 MEBIBYTE = 1_048_576
 
