@@ -7,7 +7,6 @@ thread of the sink's writer.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -17,6 +16,7 @@ import msgspec
 
 from gw.errors import GwError
 from gw.policy.personal_data import redacted
+from gw.policy.shares import share_of
 from gw.relay.accounting import CaptureSink
 from gw.relay.capture_sound import CopiedAudio, SoundCollector
 from gw.relay.meter import Meter
@@ -46,9 +46,15 @@ def begin_capture(settings: Capture, meter: Meter, spec: RequestSpec) -> Request
     if sink is None or not settings.on:
         return None
     whole = caller.session_id or caller.turn_id or meter.id
-    if zlib.crc32(whole.encode("utf-8", "replace")) >= settings.share * _FINEST:
+    if not is_in_share(settings.share, whole):
         return None
     return RequestCapture(sink, settings, caller.project, meter.id, meter.timestamp, spec.chat or spec.settings)
+
+
+def is_in_share(share: float, session: str) -> bool:
+    """Return whether a session belongs to the share that is kept; the same on every gateway, and also with any larger share."""
+    kept = round(share * _FINEST)
+    return share_of((kept, _FINEST - kept), "capture", session) == 0
 
 
 class RequestCapture:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gw.relay import capture
-from gw.relay.capture import RequestCapture
+from gw.relay.capture import RequestCapture, is_in_share
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.captured import CapturedText, Piece
 from gw.types.entities import Capture
@@ -54,6 +54,15 @@ class Recording:
 
 def begin(sink: Sink, request: object, **settings) -> RequestCapture:
     return RequestCapture(sink, Capture(**{"text": True, "audio": True, **settings}), "kept", "r1", 0.0, request)
+
+
+@pytest.mark.parametrize("share", [0, 0.05, 0.3, 0.5, 1])
+@pytest.mark.parametrize("form", ["session-{}", "{}", "call-2026-11-26-{:06}", "{:032x}"])
+def test_a_share_of_sessions_whatever_their_ids_look_like(share, form):
+    sessions = [form.format(n) for n in range(5_000)]
+    kept = {session for session in sessions if is_in_share(share, session)}
+    assert len(kept) == pytest.approx(share * len(sessions), abs=0.02 * len(sessions) * (0 < share < 1))
+    assert all(is_in_share(min(1, share + 0.1), session) for session in kept)
 
 
 @pytest.mark.parametrize("settings", [{}, {"audio": False}, {"text": False}], ids=str)
