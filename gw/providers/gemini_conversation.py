@@ -22,8 +22,8 @@ _COMPATIBLE = b"/v1beta/openai"  # end of the address that speaks OpenAI's diale
 
 
 class _LiveSocket(ConverseSession):
-    def __init__(self, ws: WebSocket, account: Account) -> None:
-        self.reader = gemini_live.GeminiReader(account.provider_id)
+    def __init__(self, ws: WebSocket, account: Account, setup: Frame) -> None:
+        self.reader = gemini_live.GeminiReader(account.provider_id, setup)
         self._ws = ws
         self._account = account
 
@@ -52,6 +52,6 @@ async def converse(request: ConverseRequest, account: Account) -> AsyncIterator[
     origin = attrs.evolve(account.origin, prefix=account.origin.prefix.removesuffix(_COMPATIBLE))
     account = attrs.evolve(account, origin=origin)
     async with open_socket(account, gemini_live.path(request.version), key_headers(account.api_key)) as ws:
-        session = _LiveSocket(ws, account)
+        session = _LiveSocket(ws, account, request.setup)
         await session.send(gemini_live.setup_for_vendor(request.setup, account.model))
         yield session

@@ -85,8 +85,21 @@ class _ClientFrame(msgspec.Struct, gc=False):
     snake_response: _ToolResponse | None = msgspec.field(name="tool_response", default=None)
 
 
+class _History(msgspec.Struct, gc=False):
+    camel: bool | None = msgspec.field(name="initialHistoryInClientContent", default=None)
+    snake: bool | None = msgspec.field(name="initial_history_in_client_content", default=None)
+
+
+class _Proactivity(msgspec.Struct, gc=False):
+    camel: bool | None = msgspec.field(name="proactiveAudio", default=None)
+    snake: bool | None = msgspec.field(name="proactive_audio", default=None)
+
+
 class _Setup(msgspec.Struct, gc=False):
     model: str = ""
+    camel_history: _History | None = msgspec.field(name="historyConfig", default=None)
+    snake_history: _History | None = msgspec.field(name="history_config", default=None)
+    proactivity: _Proactivity | None = None
 
 
 class _Opening(msgspec.Struct, gc=False):
@@ -220,9 +233,18 @@ def error_of_close(provider: str, code: int, reason: str, secrets: Iterable[str]
 
 
 class GeminiReader:
-    """A `ConversationReader` of one session. A response is named by its number."""
+    """A `ConversationReader` of one session. A response is named by its number.
 
-    def __init__(self, provider: str) -> None:
+    A `clientContent` with `turnComplete` asks for a response, which the vendor then owes, unless the model may choose to say nothing
+    (`proactivity`), or the message ends the history that a session begins with (`historyConfig`).
+    """
+
+    def __init__(self, provider: str, setup: Frame) -> None:
+        """Raise ClientProtocolError for a first frame that cannot be read."""
+        settings = decode_client(_OPENING, setup, _NO_SETUP, "setup").setup
+        history, proactivity = settings.camel_history or settings.snake_history, settings.proactivity
+        self._in_history = history is not None and bool(history.camel or history.snake)
+        self._may_say_nothing = proactivity is not None and bool(proactivity.camel or proactivity.snake)
         self._provider = provider
         self._number = 0
         self._pending_calls: set[str] = set()
@@ -253,7 +275,10 @@ class GeminiReader:
             for answered in response.camel or response.snake or ():
                 self._pending_calls.discard(answered.id or "")
         content = message.camel_content or message.snake_content
-        return content is not None and bool(content.camel or content.snake)
+        if content is None or not (content.camel or content.snake):
+            return False
+        was_history, self._in_history = self._in_history, False
+        return not was_history and not self._may_say_nothing
 
     def for_vendor(self, frame: Frame, model: str) -> Frame:
         return frame

@@ -241,3 +241,67 @@ def test_a_wrong_key(connect):
 
     with pytest.raises(InvalidStatus):
         asyncio.run(open_it())
+
+
+# ---- frameworks
+
+
+@WHO
+def test_livekit(addresses, package, monkeypatch, who):
+    """LiveKit's `RealtimeModel`, unchanged, in a spoken turn."""
+    package("livekit")
+    from google.genai import types
+    from livekit import rtc
+    from livekit.plugins.google.realtime import RealtimeModel
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(addresses.authority))
+    addresses.vendor.live = LiveScript()
+
+    async def spoken_by(generation: Any) -> bytes:
+        return b"".join([bytes(frame.data) async for message in generation.message_stream async for frame in message.audio_stream])
+
+    async def talk() -> tuple[list[Any], bytes, Any]:
+        errors: list[Any] = []
+        created: asyncio.Queue[Any] = asyncio.Queue()
+        metrics: asyncio.Queue[Any] = asyncio.Queue()
+        options = types.HttpOptions(base_url=addresses.of(who))
+        model = RealtimeModel(model=MODEL, api_key=KEY, http_options=options)
+        session = model.session()
+        session.on("error", errors.append)
+        session.on("generation_created", created.put_nowait)
+        session.on("metrics_collected", metrics.put_nowait)
+        for frame in FRAMES:
+            session.push_audio(rtc.AudioFrame(frame, 16_000, 1, len(frame) // 2))
+        answer = await spoken_by(await created.get())
+        while not (counted := await metrics.get()).input_tokens:
+            pass
+        await session.aclose()
+        return errors, answer, counted
+
+    errors, answer, counted = asyncio.run(asyncio.wait_for(talk(), WITHIN_S))
+    assert errors == []
+    assert [done.text for done in fsk.decode(answer, 24_000)] == [TEXT]
+    assert (counted.input_tokens, counted.output_tokens) == (USAGE["promptTokenCount"], USAGE["responseTokenCount"])
+    assert (counted.input_token_details.audio_tokens, counted.output_token_details.audio_tokens) == (840, 120)
+
+
+@WHO
+def test_pipecat(addresses, package, monkeypatch, who):
+    """Pipecat's `GeminiLiveLLMService`, unchanged, in a written turn."""
+    package("pipecat")
+    from google.genai.types import HttpOptions
+    from pipecat.frames.frames import LLMRunFrame, TTSStoppedFrame
+    from pipecat.processors.aggregators.llm_context import LLMContext
+    from pipecat.processors.aggregators.llm_response_universal import LLMContextAggregatorPair
+    from pipecat.services.google.gemini_live.llm import GeminiLiveLLMService
+
+    from tests.clients.test_pipecat import run, sound
+
+    monkeypatch.setenv("SSL_CERT_FILE", str(addresses.authority))
+    addresses.vendor.live = LiveScript()
+    service: Any = GeminiLiveLLMService(
+        api_key=KEY, http_options=HttpOptions(base_url=addresses.of(who)), settings=GeminiLiveLLMService.Settings(model=f"models/{MODEL}")
+    )
+    pair = LLMContextAggregatorPair(LLMContext(messages=[{"role": "user", "content": TEXT}]))
+    frames = asyncio.run(run([pair.user(), service, pair.assistant()], [LLMRunFrame()], TTSStoppedFrame))
+    assert [done.text for done in fsk.decode(sound(frames), 24_000)] == [TEXT]

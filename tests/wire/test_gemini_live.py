@@ -34,6 +34,7 @@ def says(*parts):
     return content(modelTurn={"role": "model", "parts": list(parts)})
 
 
+SETUP = '{"setup":{"model":"models/gemini-3.8-live"}}'
 AUDIO = says({"inlineData": {"mimeType": "audio/pcm;rate=24000", "data": "A" * 64_000}})  # one second
 DONE = content(turnComplete=True)
 
@@ -67,7 +68,7 @@ def test_a_first_frame_that_is_no_setup(setup):
 
 
 def test_a_response_begins_with_its_first_content_and_ends_with_the_turn():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     assert kinds(reader, frame(setupComplete={})) == ["other"]
     assert kinds(reader, says({"text": "hm", "thought": True}), AUDIO, AUDIO) == ["began", "content", "content"]
     assert kinds(reader, content(outputTranscription={"text": "one"}), content(generationComplete=True)) == ["other", "other"]
@@ -78,7 +79,7 @@ def test_a_response_begins_with_its_first_content_and_ends_with_the_turn():
 
 
 def test_counts_of_one_turn_are_added():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     reader.received(AUDIO)
     reader.received(frame(usageMetadata=USAGE))
     assert reader.counted("1").input_tokens == 2_060
@@ -90,7 +91,7 @@ def test_counts_of_one_turn_are_added():
 
 
 def test_a_count_outside_of_a_response_is_one_of_its_own():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     (began, ended) = reader.received(frame(usageMetadata=USAGE))
     assert (began.kind, ended.kind, ended.usage.output_tokens) == ("began", "ended", 190)
     assert kinds(reader, DONE) == ["other"]
@@ -98,14 +99,14 @@ def test_a_count_outside_of_a_response_is_one_of_its_own():
 
 
 def test_an_impossible_count_is_none():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     reader.received(AUDIO)
     (ended,) = reader.received(frame(serverContent={"turnComplete": True}, usageMetadata={"promptTokenCount": 10**15}))
     assert ended.usage is None
 
 
 def test_interruptions():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     assert kinds(reader, content(interrupted=True), DONE) == ["other", "other"]
     reader.received(AUDIO)
     reader.received(content(interrupted=True))
@@ -117,14 +118,14 @@ def test_interruptions():
 
 
 def test_the_end_of_the_callers_turn():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     assert kinds(reader, frame(voiceActivity={"type": "ACTIVITY_START"})) == ["other"]
     assert kinds(reader, frame(voiceActivity={"type": "ACTIVITY_END"})) == ["speech_ended"]
     assert kinds(reader, content(inputTranscription={"text": "one", "finished": True})) == ["speech_ended"]
 
 
 def test_patience_with_functions_and_playback():
-    reader = GeminiReader("g")
+    reader = GeminiReader("g", SETUP)
     assert kinds(reader, frame(toolCall={"functionCalls": [{"id": "a"}, {"id": "b"}, {"id": "c"}]})) == ["began", "content"]
     assert reader.patience_s == math.inf
     assert not reader.sent('{"tool_response":{"function_responses":[{"id":"a"}]}}')
@@ -148,19 +149,32 @@ def test_patience_with_functions_and_playback():
     ],
 )  # fmt: skip
 def test_what_asks_for_a_response(sent, asks):
-    assert GeminiReader("g").sent(msgspec.json.encode(sent)) is asks
+    assert GeminiReader("g", SETUP).sent(msgspec.json.encode(sent)) is asks
+
+
+@pytest.mark.parametrize("setup", [{"historyConfig": {"initialHistoryInClientContent": True}},
+                                   {"history_config": {"initial_history_in_client_content": True}}])  # fmt: skip
+def test_the_end_of_the_history_asks_for_nothing(setup):
+    reader = GeminiReader("g", msgspec.json.encode({"setup": {"model": "m", **setup}}))
+    said = [reader.sent(msgspec.json.encode({"clientContent": {"turnComplete": done}})) for done in (False, True, True)]
+    assert said == [False, False, True]
+
+
+def test_a_model_that_may_say_nothing_owes_nothing():
+    reader = GeminiReader("g", '{"setup":{"model":"m","proactivity":{"proactiveAudio":true}}}')
+    assert not reader.sent('{"clientContent":{"turnComplete":true}}')
 
 
 @pytest.mark.parametrize("sent", ["", "[]", "{", '{"clientContent":1}', '{"setup":{"model":"models/x"}}', b"\xff"])
 def test_a_frame_of_the_client_that_cannot_be(sent):
     with pytest.raises(ClientProtocolError):
-        GeminiReader("g").sent(sent)
+        GeminiReader("g", SETUP).sent(sent)
 
 
 @pytest.mark.parametrize("received", ["", "[]", '{"serverContent":1}', '{"usageMetadata":{"promptTokenCount":"many"}}', b"\xff"])
 def test_a_frame_of_the_vendor_that_cannot_be(received):
     with pytest.raises(UpstreamProtocolError):
-        GeminiReader("g").received(received)
+        GeminiReader("g", SETUP).received(received)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ class LiveConversation:
         self._responding: trio.CancelScope | None = None
         self._awaited: dict[str, trio.Event] = {}
         """Function calls that the client has not answered."""
+        self._in_history = False
+        """Whether the client still sends the history with which the session begins."""
         self._closing: tuple[int, str] | None = None
         self._closed = trio.Event()
 
@@ -135,6 +137,7 @@ class LiveConversation:
         if setup is None:
             await self._end(1007, "The first message must be setup.")
         self._setup = self._entry.fields = setup
+        self._in_history = bool(setup.get("historyConfig", {}).get("initialHistoryInClientContent"))
         unknown = sorted(setup.keys() - _SETUP) or ["proactivity" for _ in setup if "proactivity" in setup and self._version != "v1alpha"]
         if unknown:
             await self._end(1007, f"Invalid JSON payload received. Unknown name \"{unknown[0]}\" at 'setup': Cannot find field.")
@@ -153,14 +156,15 @@ class LiveConversation:
             await self._interrupt()
             texts = [part.get("text", "") for turn in content.get("turns") or () for part in turn.get("parts") or ()]
             self._text = " ".join(texts) or self._text
-            if content.get("turnComplete"):
+            if content.get("turnComplete") and not self._in_history:
                 self._nursery.start_soon(self._respond)
+            self._in_history = self._in_history and not content.get("turnComplete")
         elif (realtime := message.get("realtimeInput")) is not None:
             blobs = [realtime["audio"]] if "audio" in realtime else realtime.get("mediaChunks") or ()
             for blob in blobs:
                 await self._hear(b64decode(blob["data"], altchars=b"-_" if "-" in blob["data"] or "_" in blob["data"] else None))
             if "text" in realtime:
-                self._text = realtime["text"]
+                self._text = realtime["text"].strip() or self._text
                 self._nursery.start_soon(self._respond)
         elif (answers := message.get("toolResponse")) is not None:
             for answer in answers.get("functionResponses") or ():
