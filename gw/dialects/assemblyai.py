@@ -110,7 +110,7 @@ def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
 SOCKET_DIALECT = SocketDialect(name="assemblyai", error_body=error_body, error_frames=_error_frames, close_code=_close_code)
 
 
-async def listen(session: WebSocketSession) -> None:
+def listen(session: WebSocketSession) -> Awaitable[None]:
     """Serve `WS /v3/ws`. The vendor's own client waits one second for the handshake: it is answered before a provider is dialled."""
     options = assemblyai_stream.parse_query(session.scope.get("query_string", b""))
     started = trio.current_time()
@@ -118,7 +118,7 @@ async def listen(session: WebSocketSession) -> None:
         options, session_id=session.caller.request_id, expires_at=int(session.gateway.clock.now()) + _MAX_SESSION_S,
         elapsed_s=lambda: trio.current_time() - started
     )  # fmt: skip
-    await live_transcription.listen(session, options.request, server)
+    return live_transcription.listen(session, options.request, server)
 
 
 SOCKETS: dict[str, SocketHandler] = {"/v3/ws": listen}

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 from gw.dialects import error_bodies, http_handler, live_transcription
@@ -102,17 +102,17 @@ async def _handle(session: WebSocketSession, contexts: Contexts, message: Contex
         await contexts.deliver(message, open_context)
 
 
-async def listen(session: WebSocketSession) -> None:
+def listen(session: WebSocketSession) -> Awaitable[None]:
     request = cartesia_listen.parse_query(session.scope.get("query_string", b""))
     server = cartesia_listen.CartesiaListenServer(session.caller.request_id)
-    await live_transcription.listen(session, request, server)
+    return live_transcription.listen(session, request, server)
 
 
-async def listen_by_turns(session: WebSocketSession) -> None:
+def listen_by_turns(session: WebSocketSession) -> Awaitable[None]:
     """Serve `WS /stt/turns/websocket`, where the provider finds the end of turns."""
     request = cartesia_listen.parse_turns_query(session.scope.get("query_string", b""))
     server = cartesia_listen.CartesiaTurnsServer(session.caller.request_id)
-    await live_transcription.listen(session, request, server)
+    return live_transcription.listen(session, request, server)
 
 
 SOCKETS: dict[str, SocketHandler] = {

@@ -7,7 +7,7 @@ order of the utterances, since frames do not say to which they belong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -197,20 +197,20 @@ def _handshake(session: WebSocketSession) -> tuple[str | None, list[tuple[bytes,
     return chosen, [(b"dg-request-id", session.caller.request_id.encode())]
 
 
-async def listen_live(session: WebSocketSession) -> None:
+def listen_live(session: WebSocketSession) -> Awaitable[None]:
     options = deepgram_listen.parse_query(session.scope.get("query_string", b""))
     created = datetime.fromtimestamp(session.gateway.clock.now(), UTC).isoformat().replace("+00:00", "Z")
     server = deepgram_listen.DeepgramListenServer(options, request_id=session.caller.request_id, created=created)
     subprotocol, headers = _handshake(session)
-    await live_transcription.listen(session, options.request, server, subprotocol=subprotocol, headers=headers)
+    return live_transcription.listen(session, options.request, server, subprotocol=subprotocol, headers=headers)
 
 
-async def listen_by_turns(session: WebSocketSession) -> None:
+def listen_by_turns(session: WebSocketSession) -> Awaitable[None]:
     """Serve `WS /v2/listen`, where each update repeats the turn so far."""
     request = deepgram_flux_listen.parse_query(session.scope.get("query_string", b""))
     server = deepgram_flux_listen.FluxListenServer(request_id=session.caller.request_id)
     subprotocol, headers = _handshake(session)
-    await live_transcription.listen(session, request, server, subprotocol=subprotocol, headers=headers)
+    return live_transcription.listen(session, request, server, subprotocol=subprotocol, headers=headers)
 
 
 async def speak_live(session: WebSocketSession) -> None:

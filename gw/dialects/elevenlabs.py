@@ -14,7 +14,7 @@ mid-speech when its voice settings change, and the rest of that sentence is not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from functools import partial
 
 import attrs
@@ -253,10 +253,10 @@ def _transcription_error(error: GwError, request_id: str) -> Sequence[Frame]:
 TRANSCRIPTION = SocketDialect(name="elevenlabs", error_body=error_body, error_frames=_transcription_error)
 
 
-async def listen_live(session: WebSocketSession) -> None:
+def listen_live(session: WebSocketSession) -> Awaitable[None]:
     options = elevenlabs_listen.parse_query(session.scope.get("query_string", b""))
     server = elevenlabs_listen.ElevenListenServer(options, session_id=session.caller.request_id)
-    await live_transcription.listen(session, options.request, server)
+    return live_transcription.listen(session, options.request, server)
 
 
 SPEECH_SOCKETS: dict[str, SocketHandler] = {

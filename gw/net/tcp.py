@@ -13,9 +13,9 @@ import select
 import socket
 import struct
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -186,13 +186,13 @@ class TcpStream(Transport):
     async def send_eof(self) -> None:
         self._sock.shutdown(socket.SHUT_WR)
 
-    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
+    def for_each_piece(self, take: Callable[[bytes], Pending]) -> Coroutine[Any, Any, Pending]:
         polled = poller.current()
         if polled is None:
-            return await super().for_each_piece(take)
+            return super().for_each_piece(take)
         if self._reading is None:
             self._reading = poller.Reading(polled, self._sock)
-        return await self._reading.each(take)
+        return self._reading.each(take)
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.wait_writable(self._sock)

@@ -88,26 +88,20 @@ class WebSocket(WsSession):
                 elif not self.is_open:
                     raise self._closed_error()
                 else:
-                    await self._read_on()
+                    try:
+                        pending = await self._transport.for_each_piece(self.feed)
+                    except LOST as error:
+                        raise self._lost(error) from error
+                    await (self._end_of_stream() if pending is None else pending)
         finally:
             self._take = self._enough = None
-
-    async def _read_on(self) -> None:
-        """Read until something must be awaited, and await it."""
-        try:
-            pending = await self._transport.for_each_piece(self.feed)
-        except LOST as error:
-            self.abort()
-            raise self._cut(error, "without a close frame") from error
-        await (self._end_of_stream() if pending is None else pending)
 
     async def _read(self) -> None:
         """Read once; pings are answered."""
         try:
             data = await self._transport.receive_some(READ_BYTES)
         except LOST as error:
-            self.abort()
-            raise self._cut(error, "without a close frame") from error
+            raise self._lost(error) from error
         if not data:
             await self._end_of_stream()
         elif (pending := self.feed(bytes(data))) is not None:
@@ -163,6 +157,11 @@ class WebSocket(WsSession):
 
     def _write_error(self, error: BaseException) -> errors.UpstreamCut:
         return self._cut(error, "while sending")  # not aborted: the close frame that explains it may still wait to be read
+
+    def _lost(self, error: BaseException) -> errors.UpstreamCut:
+        """Let go of a connection that broke while it was read; return the error to raise."""
+        self.abort()
+        return self._cut(error, "without a close frame")
 
     def _cut(self, error: BaseException, when: str) -> errors.UpstreamCut:
         return errors.UpstreamCut(provider=self._provider, detail=f"{describe(error)} {when}")

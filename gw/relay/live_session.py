@@ -268,9 +268,9 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             if self._reading is not None:
                 self._reading.cancel()
 
-    async def _serve_all(self) -> None:
+    def _serve_all(self) -> Awaitable[None]:
         """Serve the session to its end. Raise what `try_in_turn` raises."""
-        await try_in_turn(self.order, self._serve, self._can_move)
+        return try_in_turn(self.order, self._serve, self._can_move)
 
     async def first_content(self, session: S, provider: str) -> list[E]:
         """Read nothing: an attempt is ready with its handshake."""

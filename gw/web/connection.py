@@ -9,8 +9,7 @@ called, which cancels the app. (A paused reader notices it at the next write.)
 from __future__ import annotations
 
 import errno
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import attrs
@@ -80,14 +79,10 @@ class Connection:
         self._changed = Wakeup()
         self._room = Wakeup()
 
-    @asynccontextmanager
-    async def reader(self) -> AsyncIterator[None]:
-        """Run a reader task for the block; afterwards all that was received is in `buffer`."""
+    def start_reading(self, nursery: trio.Nursery) -> None:
+        """Start the reader task; once it is cancelled, all that was received is in `buffer`."""
         self.reading = True
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.read)
-            yield
-            nursery.cancel_scope.cancel()
+        nursery.start_soon(self.read)
 
     def watch(self, poller: Poller) -> bool:
         """Have `poller` report when the client leaves; False where only a reader can notice."""

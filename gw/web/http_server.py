@@ -208,9 +208,11 @@ class _RequestLoop:
         """The connection may end with a plain close; otherwise the client must see that something was cut."""
 
     async def run_beside_reader(self) -> None:
-        async with self._connection.reader():
+        async with trio.open_nursery() as nursery:
+            self._connection.start_reading(nursery)
             with self.cancel_scope:
                 await self.run()
+            nursery.cancel_scope.cancel()
 
     async def run(self) -> None:
         connection = self._connection
@@ -293,10 +295,7 @@ class _RequestLoop:
             await trio.lowlevel.checkpoint()
 
     async def _first_byte(self) -> None:
-        """Wait for the first byte of a new connection, whose client may be about to send a request when the drain begins.
-
-        The scope ends the wait and nothing else, so a request that has arrived by then is answered.
-        """
+        """Wait for the first byte of a new connection. The scope ends that wait alone: a request that has arrived is answered."""
         drain, now = self._server.drain, trio.current_time()
         within_s = LAST_REQUEST_S if drain.draining else self._server.limits.head_s * random.uniform(_FIRST_HEAD_LEAST, 1)
         scope = trio.CancelScope(deadline=min(now + within_s, drain.deadline))
@@ -369,8 +368,11 @@ class _RequestLoop:
     async def _websocket(self, head: Head) -> bool:
         if self._connection.reading:
             return await self._session(head)
-        async with self._connection.reader():
-            return await self._session(head)
+        async with trio.open_nursery() as nursery:
+            self._connection.start_reading(nursery)
+            clean = await self._session(head)
+            nursery.cancel_scope.cancel()
+        return clean
 
     async def _session(self, head: Head) -> bool:
         server, connection, hosted = self._server, self._connection, self._hosted

@@ -15,9 +15,9 @@ def ends():
 
 
 async def reading(connection, task_status):
-    async with connection.reader():
+    async with trio.open_nursery() as nursery:
+        connection.start_reading(nursery)
         task_status.started()
-        await trio.sleep_forever()
 
 
 async def test_the_reader_rests_while_much_is_unread(ends, nursery):
