@@ -31,7 +31,8 @@ FRONTEND = Path("frontend")
 LATEST = os.environ.get("GW_LATEST", "") not in ("", "0")
 NIGHTLY = (
     "tests/contract/test_leaving.py", "tests/contract/test_fault_matrix.py", "tests/contract/test_socket_cases.py",
-    "tests/contract/test_access__matrix.py", "tests/contract/test_access_roles.py", "tests/e2e/test_kill.py",
+    "tests/contract/test_access__matrix.py", "tests/contract/test_access_roles.py", "tests/contract/test_vendor_matrix.py",
+    "tests/e2e/test_kill.py",
     "tests/e2e/test_workers_kill.py", "tests/e2e/test_alerts__kills.py",
     "tests/store/test_store__power_cuts.py", "tests/store/test_store__corrupt.py", "tests/e2e/test_stop__many.py",
     "tests/contract/test_impossible_times.py", "tests/store/postgres/test_postgres_store.py",
@@ -75,12 +76,12 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def nightly(session: nox.Session) -> None:
-    """The long forms of tests that are short in `tests`; then `generated`, `fleet`, `fuzz` and `soak`, also after a failure.
+    """The long forms of tests that are short in `tests`; then `generated`, `matrix`, `fleet`, `fuzz` and `soak`, also after a failure.
 
     Arguments after -- go to pytest, and nothing follows then.
     """
     if not session.posargs:
-        for name in ("generated", "fleet", "fuzz", "soak"):
+        for name in ("generated", "matrix", "fleet", "fuzz", "soak"):
             session.notify(name)
     install(session, "test")
     session.run("pytest", "-q", "-s", "-p", "no:xdist", *NIGHTLY, *session.posargs, env={"GW_NIGHTLY": "1"})
@@ -94,6 +95,15 @@ def generated(session: nox.Session) -> None:
     (wanted,) = [line.partition("#")[0].strip() for line in lines if line.startswith("schemathesis")]
     session.install(wanted)
     test = str(CLIENTS / "test_schemathesis.py")
+    session.run("pytest", "-q", "-s", "-m", "clients", test, *session.posargs, env={"GW_NIGHTLY": "1"})
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Every call of docs/matrix.md by an unchanged SDK; arguments after -- go to pytest."""
+    install(session, "test")
+    session.install("-r", str(CLIENTS / "requirements.txt"))
+    test = str(CLIENTS / "test_vendor_matrix_sdks.py")
     session.run("pytest", "-q", "-s", "-m", "clients", test, *session.posargs, env={"GW_NIGHTLY": "1"})
 
 

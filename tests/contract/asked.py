@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -96,33 +97,54 @@ SETUPS: Mapping[str, VendorSetup] = {
 }  # fmt: skip
 
 
-@asynccontextmanager
-async def open_vendors(
-    folder: Path, chain: Sequence[str] = (), extra_models: Sequence[str] = (), more: str = ""
-) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
-    """Open a gateway with a provider of each type, named by it, and yield it with their fakes. `chain`: fallbacks of stt."""
+def config_text(
+    address: Callable[[str], str], chain: Sequence[str] = (), extra_models: Sequence[str] = (),
+    aliases: Mapping[str, str] = MappingProxyType({}),
+) -> str:  # fmt: skip
+    """Return a gw.yaml with a provider of each type, named by it, at `address(name)`.
+
+    `chain`: fallbacks of stt; `aliases`: another name for each of some models.
+    """
     lines = ["providers:"]
     for name, setup in SETUPS.items():
-        lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: 'http://{name}.test{setup.path}'}}")
+        lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: '{address(name)}{setup.path}'}}")
     models = {
         "stt": {f"{n}/{m}" for n, s in SETUPS.items() for m in (s.stt, s.live) if m} | {*chain, *extra_models},
         "tts": {f"{n}/{s.tts}" for n, s in SETUPS.items() if s.tts},
     }
     lines.append("models:")
     for modality, ids in models.items():
-        voice = "default_voice: own" if modality == "tts" else ""
-        lines += [f"  {modality}:", *(f"    {id_}: {{{voice}}}" for id_ in sorted(ids))]
+        lines.append(f"  {modality}:")
+        for id_ in sorted(ids):
+            settings = ["default_voice: own"] if modality == "tts" else []
+            settings += [f"aliases: [{aliases[id_]}]"] if id_ in aliases else []
+            lines.append(f"    {id_}: {{{', '.join(settings)}}}")
     if chain:
         lines += ["fallbacks:", f"  stt: [{', '.join(chain)}]"]
+    return "\n".join(lines) + "\n"
+
+
+def make_fakes() -> dict[str, Any]:
+    """Return a fake for each provider of `config_text`."""
     fakes: dict[str, Any] = {}
-    async with open_plane("\n".join(lines) + "\n" + more, folder) as plane:
-        for name, setup in SETUPS.items():
-            local = name == "piper"
-            fakes[name] = fake = setup.make() if local else setup.make(api_key="k")
-            if hasattr(fake, "transcript"):
-                fake.transcript = SAID
-            if hasattr(fake, "private"):
-                fake.private = SECRET
+    for name, setup in SETUPS.items():
+        local = name == "piper"
+        fakes[name] = fake = setup.make() if local else setup.make(api_key="k")
+        if hasattr(fake, "transcript"):
+            fake.transcript = SAID
+        if hasattr(fake, "private"):
+            fake.private = SECRET
+    return fakes
+
+
+@asynccontextmanager
+async def open_vendors(
+    folder: Path, chain: Sequence[str] = (), extra_models: Sequence[str] = (), more: str = ""
+) -> AsyncIterator[tuple[Plane, dict[str, Any]]]:
+    """Open a gateway with a provider of each type, named by it, and yield it with their fakes. `chain`: fallbacks of stt."""
+    fakes = make_fakes()
+    async with open_plane(config_text(lambda name: f"http://{name}.test", chain, extra_models) + more, folder) as plane:
+        for name, fake in fakes.items():
             plane.net.hosts[f"{name}.test", 80] = hosted(fake)
         yield plane, fakes
 

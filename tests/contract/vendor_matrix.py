@@ -125,10 +125,6 @@ async def _speak(reader: readers.Reader, plane: Plane, model: str) -> str:
     return _sound(spoken.pcm, reader.format.sample_rate_hz).rstrip(".")
 
 
-def _place(target: str) -> str:
-    return target.partition("?")[0].replace("/alloy", "/{voice}")
-
-
 def _place(method: str, target: str) -> str:
     return f"{method} {target.partition('?')[0].replace('/alloy', '/{voice}')}"
 
@@ -166,18 +162,30 @@ def offers(vendor: str, call: Call) -> bool:
 # ---- asking
 
 
+def speak_words(fakes: Mapping[str, Any]) -> None:
+    """Have the fakes of OpenAI's protocol, too, speak in tones that say the text."""
+    for fake in fakes.values():
+        if isinstance(fake, FakeOpenAI):
+            fake.speech_pcm = lambda request: b"".join(fsk.encode(request.text, 24_000))
+
+
 async def measure(folder: Path, wanted: Iterable[tuple[Call, str]]) -> Cells:
     """Make these calls, all to one gateway; leave out vendors that do not offer the modality, which a configuration refuses."""
     async with asked.open_vendors(folder) as (plane, fakes):
-        for fake in fakes.values():
-            if isinstance(fake, FakeOpenAI):
-                fake.speech_pcm = lambda request: b"".join(fsk.encode(request.text, 24_000))
+        speak_words(fakes)
         return {(call, vendor): await _cell(plane, fakes[vendor], call, vendor) for call, vendor in wanted if offers(vendor, call)}
 
 
-async def _cell(plane: Plane, fake: Any, call: Call, vendor: str) -> str:
+def model_of(call: Call, vendor: str) -> str:
+    """Return the vendor's model that a call is made for, in the vendor's own name."""
     setup = asked.SETUPS[vendor]
-    name = setup.tts if call.modality == "tts" else (setup.live or setup.stt) if call.place.startswith("WS") else (setup.stt or setup.live)
+    if call.modality == "tts":
+        return setup.tts
+    return (setup.live or setup.stt) if call.place.startswith("WS") else (setup.stt or setup.live)
+
+
+async def _cell(plane: Plane, fake: Any, call: Call, vendor: str) -> str:
+    name = model_of(call, vendor)
     calls_before, plane.kept.finished = len(fake.ledger), trio.Event()
     reason = ""
     with trio.fail_after(ANSWER_S):
@@ -213,8 +221,9 @@ HEAD = """\
 # Speech vendors behind every protocol
 
 Written by `python -m tests.contract.vendor_matrix` from what happened: each cell is a call in a protocol's own words to a gateway, whose
-vendors are fakes behind HTTP and WebSockets. A test makes a part of the calls again, and at night all of them, and fails when this page
-differs. An app keeps its SDK; [the SDKs that were run unchanged](dialects/README.md) are in a table of their own, and what becomes of each
+vendors are fakes behind HTTP and WebSockets. Two tests make a part of the calls again, and at night all of them, and fail when this page
+differs: `tests/contract/test_vendor_matrix.py`, and `tests/clients/test_vendor_matrix_sdks.py`, which makes each call with an unchanged SDK
+of the protocol's owner. [All clients that were run unchanged](dialects/README.md) are in a table of their own, and what becomes of each
 setting is in [another](settings-matrix.md).
 
 | cell | meaning |
