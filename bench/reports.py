@@ -71,6 +71,7 @@ def reports() -> dict[str, str]:
     paths["/v1/logs, 1000"] = "/v1/logs?limit=1000"
     paths["/v1/logs, 1000, from the middle"] = "/v1/logs?limit=1000&before={before}"
     paths |= {f"/v1/logs, 1000, one {name}": f"/v1/logs?limit=1000&{name}={value}" for name, value in filters.items()}
+    paths["/v1/logs, end of an id"] = "/v1/logs?q={ending}"
     paths["/v1/logs, three rare filters"] = f"/v1/logs?status=cancelled&project={PROJECT}&model={MODEL}"
     paths["/v1/metrics"] = "/v1/metrics"
     paths["/v1/projects/{id}"] = f"/v1/projects/{PROJECT}"
@@ -128,7 +129,7 @@ class Gateway(Bench):
         connection = self.connection()
         records = json.loads(self.get(connection, "/v1/logs?limit=1000&project=project-00"))
         turn = next(record for record in records if record["turn_id"])
-        ids = {"before": records[-1]["id"], "session": turn["session_id"], "turn": turn["turn_id"]}
+        ids = {"before": records[-1]["id"], "ending": records[-1]["id"][-8:], "session": turn["session_id"], "turn": turn["turn_id"]}
         connection.close()
         named_paths = reports().items()
         return {name: path.format(**ids) for name, path in named_paths}

@@ -171,6 +171,8 @@ _FILTERS = (*_INDEXES, "modality", "provider")
 _PLAIN = "success"  # status of most records; the index `unusual` holds the others
 _FEW = 10_000
 """Up to this many records whose id begins alike are found by the id and sorted; more are met soon enough in order of time."""
+ENDS_SO = "substr(id, length(id) - length(:part) + 1) = :part"
+"""The condition that an id ends with a text. SQLite looks through its index of ids for it, and PostgreSQL has an index of ends."""
 _COUNT_BEGINNING = "select count(*) from (select 1 from requests where id >= :part and id < :part_end limit :few) r"
 
 
@@ -182,7 +184,14 @@ def page(
     if before is not None:
         conditions.append("timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)")
         bindings |= {"timestamp": before[0], "seq": before[1]}
-    return _select(db, source, conditions, "timestamp desc, seq desc", bindings | {"limit": limit})
+    order, bindings = "timestamp desc, seq desc", bindings | {"limit": limit}
+    if bindings.get("begin_so") == _FEW:  # a look at the newest days is mostly enough, and does not sort all of them
+        newest = before[0] if before is not None else float(db.execute("select max(timestamp) from requests").get)
+        for days in (1, 8):
+            bindings["floor"] = newest - days * 86_400
+            if len(found := _select(db, source, [*conditions, "timestamp >= :floor"], order, bindings)) == limit:
+                return found
+    return _select(db, source, conditions, order, bindings)
 
 
 def page_in_order(
@@ -218,8 +227,8 @@ def _passing(db: SqlConnection, log_filter: LogFilter) -> tuple[str, list[str], 
         conditions.append(f"status <> '{_PLAIN}'")  # the condition of this index
     if part := log_filter.id_part:
         bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}
-        count = db.execute(_COUNT_BEGINNING, bindings | {"few": _FEW}).get
-        conditions.append("id >= :part and id < :part_end" if count else "substr(id, length(id) - length(:part) + 1) = :part")
+        bindings["begin_so"] = count = db.execute(_COUNT_BEGINNING, bindings | {"few": _FEW}).get
+        conditions.append("id >= :part and id < :part_end" if count else ENDS_SO)
         if index not in ("turn_id", "session_id") and int(count) < _FEW:
             index = ""
     for name, condition in (("since", "timestamp >= :since"), ("until", "timestamp < :until")):

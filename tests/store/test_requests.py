@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from gw.policy.hedge import HedgeSpend
 from gw.relay.meter import hedged_nusd
 from gw.store import requests
-from gw.store.requests import LogFilter
+from gw.store.postgres.dialect import translate
+from gw.store.requests import ENDS_SO, LogFilter, page, place
 from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 from tests.fakes import databases
@@ -198,3 +199,27 @@ def test_the_hedges_of_a_day(db):
         record().project: HedgeSpend(nusd=12, hedges=3, requests=3), "other": HedgeSpend(nusd=0, hedges=0, requests=1)
     }  # fmt: skip
     assert requests.hedges(db, day + 1) == {}
+
+
+def test_ids_that_begin_or_end_alike_come_in_order_of_time_however_many(db, monkeypatch):
+    monkeypatch.setattr(requests, "_FEW", 20)
+    ids = {f"{'ab' if n % 3 else 'cd'}{n:04}-{n % 7}": NOON + (n % 5) * 86_400 * 3 + n for n in range(150)}
+    write(db, [record(id_, timestamp=timestamp) for id_, timestamp in ids.items()])
+    newest_first = sorted(ids, key=ids.__getitem__, reverse=True)
+    for part in ("ab", "cd", "ab00", "-3", "2-3", "0002-2", "x", "%", "_"):
+        expected = [id_ for id_ in newest_first if id_.startswith(part)] or [id_ for id_ in newest_first if id_.endswith(part)]
+        found, before = [], None
+        while rows := page(db, limit=7, log_filter=LogFilter(id_part=part), before=before):
+            found += [row.id for row in rows]
+            before = place(db, rows[-1].id)
+        assert found == expected, part
+    assert len(found) == 0 < len(ids)
+
+
+@pytest.mark.parametrize("kind", databases.POSTGRES)
+def test_the_end_of_an_id_is_looked_up(db):
+    write(db, [record(f"{n:032x}", timestamp=NOON + n) for n in range(500)])
+    db.raw.execute("analyze requests")
+    sql = translate(f"explain select id from requests where {ENDS_SO}")
+    plan = "\n".join(line for (line,) in db.raw.execute(sql.encode(), {"part": "00001f3"}))
+    assert "reverse" in plan.partition("Index Cond")[2], plan

@@ -1,8 +1,8 @@
 """Translation of the store's statements into PostgreSQL's SQL.
 
-Queries are written once, in SQL that both databases read. Three things are left: placeholders, SQLite's hints to its planner
-(`indexed by`, `cross join`), and the hour of a time in seconds. Functions of SQLite that queries use are defined in the schema
-(`pg_schema`). Statements that write are written for each database.
+Queries are written once, in SQL that both databases read. Four things are left: placeholders, SQLite's hints to its planner
+(`indexed by`, `cross join`), the hour of a time in seconds, and the end of an id, which an index has here (`requests_ending`).
+Functions of SQLite that queries use are defined in the schema (`pg_schema`). Statements that write are written for each database.
 """
 
 from __future__ import annotations
@@ -10,10 +10,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from gw.store.requests import ENDS_SO
+
 _WORDS = re.compile(
     r"(?P<text>'(?:[^']|'')*')|:(?P<name>[a-z_]\w*)|(?P<mark>\?)|(?P<percent>%)"
     r"|(?P<hint>\bindexed by \w+)|(?P<cross>\bcross join\b)|cast\((?P<whole>timestamp) as integer\)"
+    rf"|(?P<ending>{re.escape(ENDS_SO)})"
 )
+_ENDS_SO = "reverse(id) >= reverse(%(part)s::text) and reverse(id) < reverse(%(part)s::text) || chr(1114111)"
 
 
 @lru_cache(maxsize=1_000)  # statements without their values; they are few, and each is used for every request of its report
@@ -28,6 +32,8 @@ def _translated(match: re.Match[str]) -> str:
         return text.replace("%", "%%")
     if name is not None:
         return f"%({name})s"
+    if match["ending"]:
+        return _ENDS_SO
     if match["mark"]:
         return "%s"
     if match["percent"]:

@@ -277,8 +277,13 @@ def _totals(db: PgConnection) -> None:
         _run(db, _TOTALS.format(grain=grain))
 
 
+def _endings(db: PgConnection) -> None:
+    """Add an index of the ends of ids, by which people look for a request: without it all records are read."""
+    _run(db, "create index requests_ending on requests (reverse(id))")
+
+
 MIGRATIONS: tuple[Callable[[PgConnection], None], ...] = (
-    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved, _model_minutes, _totals,
+    _first, _shared, _owner_spend, _alerts, _attempts_by_day, _minutes, _saved, _model_minutes, _totals, _endings,
 )  # fmt: skip
 VERSION = len(MIGRATIONS)
 

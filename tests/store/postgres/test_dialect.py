@@ -1,6 +1,7 @@
 import pytest
 
 from gw.store.postgres.dialect import translate
+from gw.store.requests import ENDS_SO
 
 
 @pytest.mark.parametrize(
@@ -12,6 +13,10 @@ from gw.store.postgres.dialect import translate
         ("a cross join b on true", "a join b on true"),
         ("cast(timestamp as integer) / 60", "cast(floor(timestamp) as bigint) / 60"),
         ("cast(value as bigint)", "cast(value as bigint)"),
+        (
+            f"where {ENDS_SO} and a = :a",
+            "where reverse(id) >= reverse(%(part)s::text) and reverse(id) < reverse(%(part)s::text) || chr(1114111) and a = %(a)s",
+        ),
     ],
 )
 def test_statements_are_translated(sql, translated):
