@@ -38,8 +38,8 @@ _log = structlog.get_logger("gw.otel")
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    gather_s: float = 0.5
-    """Lines of this period share a message."""
+    gather_s: float = 2.0
+    """Lines of this period share a message, unless they are BATCH before: each message finds the process's code gone from the caches."""
     hear_s: float = 5.0
     """Time between two looks at the counters while nothing is committed."""
     restart_s: float = 5.0
@@ -63,7 +63,7 @@ class OtlpExporter:
         self._pace = pace
         self._lines: deque[bytes] = deque()
         self._sending: Sequence[bytes] = ()
-        self._due = trio.Event()
+        self._due, self._enough = trio.Event(), trio.Event()
         self._process: trio.Process | None = None
         self._received = bytearray()
         self._before = SpanCounts()
@@ -94,6 +94,8 @@ class OtlpExporter:
         while len(self._lines) > QUEUED:
             self._before.dropped["queue_full"] += self._spans_in(self._lines.popleft())
         self._due.set()
+        if len(self._lines) >= BATCH:
+            self._enough.set()
 
     def _spans_in(self, line: bytes) -> int:
         """Return how many spans of a record would be exported, for one that is dropped here: the process counts the others."""
@@ -107,7 +109,9 @@ class OtlpExporter:
                 await self._due.wait()
             self._due = trio.Event()
             if self._lines:
-                await trio.sleep(self._pace.gather_s)
+                with trio.move_on_after(self._pace.gather_s):
+                    await self._enough.wait()
+            self._enough = trio.Event()
             if not await self._pass_on():
                 await trio.sleep(self._pace.restart_s)
 

@@ -72,6 +72,13 @@ async def test_committed_records_arrive_and_are_counted():
         assert exporter.pid is None
 
 
+async def test_many_records_are_passed_on_before_their_time():
+    with otlp_receiver() as receiver:
+        async with open_exporter(start(receiver.url), ENVIRONMENT, attrs.evolve(QUICK, gather_s=600.0)) as exporter:
+            exporter.put(lines(*(f"{n}" for n in range(exporter_module.BATCH))))
+            await until(lambda: len(receiver.spans) == 2 * exporter_module.BATCH)
+
+
 async def test_a_record_that_no_message_can_hold_keeps_no_other_one_back():
     with otlp_receiver() as receiver:
         async with open_exporter(start(receiver.url), ENVIRONMENT, QUICK) as exporter:
