@@ -8,6 +8,7 @@ is stuck, and the channel is closed.
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -108,6 +109,14 @@ class Channel(Generic[T]):
                 except OSError:  # the reader notices it, too
                     return
                 del self._unsent[:sent]
+
+    def is_hung_up(self) -> bool:
+        """Return whether the other end has closed the channel, also while messages of it are still to be read."""
+        if self.closed:
+            return True
+        poll = select.poll()
+        poll.register(self._sock, 0)  # a hang-up is always reported
+        return bool(poll.poll(0))
 
     def give_up(self) -> None:
         self.closed = True

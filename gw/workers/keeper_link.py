@@ -51,6 +51,10 @@ class KeeperLink:
     def is_gone(self) -> bool:
         return self._channel.closed
 
+    def has_ended(self) -> bool:
+        """Return whether the keeper has ended, also where `is_gone` does not know yet."""
+        return self._channel.is_hung_up()
+
     async def run(self, take: Callable[[FromKeeper], None]) -> None:
         """Pass on all that is not an answer of the bank, until the keeper is gone."""
 

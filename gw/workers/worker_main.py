@@ -109,16 +109,19 @@ class Worker:
             outer.start_soon(captures.run)
             outer.start_soon(self.turns.run)
             async with open_worker_store(tracking.db_path, Path(self.start.journal), clock, self._send_batch, power=power) as store:
-                self.store = store
-                share = ProcessShare(
-                    store=store, catalog=config.catalog, rates=config.rates, member=self.start.name, bank=self.link,
-                    captures=captures if settings.secret else None, turns=self.turns,
-                )
-                async with open_gateway(settings, clock=clock, learn=learn, share=share) as gateway:
-                    gateway.log_lines = self._lines
-                    gateway.journals.divide(self.start.journals)
-                    self.gateway = gateway
-                    await self._serve(gateway, connections)
+                if self.link.has_ended():  # the next keeper may have looked before this journal was locked, and would not end its writer
+                    _log.warning("worker_without_keeper_ended")
+                else:
+                    self.store = store
+                    share = ProcessShare(
+                        store=store, catalog=config.catalog, rates=config.rates, member=self.start.name, bank=self.link,
+                        captures=captures if settings.secret else None, turns=self.turns,
+                    )
+                    async with open_gateway(settings, clock=clock, learn=learn, share=share) as gateway:
+                        gateway.log_lines = self._lines
+                        gateway.journals.divide(self.start.journals)
+                        self.gateway = gateway
+                        await self._serve(gateway, connections)
                 await captures.flush()
             outer.cancel_scope.cancel()
 
