@@ -114,7 +114,7 @@ def fleet(session: nox.Session) -> None:
     lines = (CLIENTS / "requirements.txt").read_text().splitlines()
     (wanted,) = [line.partition("#")[0].strip() for line in lines if line.startswith("valkey-glide")]
     session.install(wanted)
-    tests = [str(CLIENTS / f"test_valkey_{name}.py") for name in ("chaos", "load")]
+    tests = [str(CLIENTS / f"test_valkey_{name}.py") for name in ("chaos", "kills", "load")]
     session.run("pytest", "-q", "-s", "-m", "clients", *tests, *session.posargs, env={"GW_NIGHTLY": "1"})
 
 

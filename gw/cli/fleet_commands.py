@@ -63,7 +63,7 @@ def status(config: Path | None, as_json: bool) -> None:
 @click.argument("instance")
 @_config
 def forget(instance: str, config: Path | None) -> None:
-    """Free what a gateway had leased that will not come back. What it is known to have used stays counted.
+    """Free what a gateway and its workers had leased that will not come back. What they are known to have used stays counted.
 
     Only for one whose database is lost: a gateway that starts again reports what it has used, and frees the rest by itself.
     """
@@ -73,9 +73,11 @@ def forget(instance: str, config: Path | None) -> None:
         known = {one.instance for one in status.members} | {share.instance for one in status.accounts for share in one.shares}
         if instance not in known:
             raise CommandFailed(f"the fleet has no gateway {instance!r}; it has {', '.join(sorted(known)) or 'none'}")
-        if any(member.instance == instance and member.seen_s is not None for member in status.members):
+        its_own = [name for name in sorted(known) if name == instance or name.startswith(f"{instance}/")]  # the others are its workers
+        if any(member.instance in its_own and member.seen_s is not None for member in status.members):
             raise CommandFailed(f"{instance!r} is still running: stop it first")
-        await bank.leave(instance, "")
+        for name in its_own:
+            await bank.leave(name, "")
 
     _with_bank(config, leave)
     aside(f"freed what {instance} had leased")

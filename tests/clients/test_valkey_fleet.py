@@ -14,7 +14,10 @@ import pytest
 import trio
 
 from gw.errors import ConfigError
+from gw.fleet.valkey_bank import open_bank
 from gw.relay.leases import Leases
+from gw.types.bank import Ask
+from gw.types.bank_address import BankAddress
 from tests.contract.test_control_plane import conforms
 from tests.fakes.reset_proxy import ResetProxy
 from tests.fakes.running import open_running
@@ -347,3 +350,21 @@ async def test_the_command_shows_members_and_leases_and_forgets_one_that_is_gone
     assert (await run("fleet", "forget", "gw-0"))[0] == 0
     status, _, error = await run("fleet", "forget", "nobody")
     assert (status, "gw-0, gw-1" in error) == (1, True)
+
+
+async def test_the_command_forgets_the_workers_of_a_gateway_too_and_nobody_else(tmp_path, server):
+    run = partial(gw, tmp_path, server)
+    names = ["gw-0", "gw-0/1a2b3c-1-1", "gw-01"]
+    async with open_bank(BankAddress.parse(server.url), "test", settle_s=0) as bank:
+        for name in names:
+            await bank.exchange(name, await bank.join(name), 1, [Ask("budget:project:total:0:p", "budget", 1_000, 10, 0, 50, 50, 50)])
+        server.command("ZREM", "gw:{test}:seen", "gw-0", "gw-01")  # as if they had been silent for ten seconds
+        status, _, error = await run("fleet", "forget", "gw-0")
+        assert (status, "stop it first" in error) == (1, True)  # its worker still runs
+        server.command("ZREM", "gw:{test}:seen", "gw-0/1a2b3c-1-1")
+        assert (await run("fleet", "forget", "gw-0"))[0] == 0
+        [account] = (await bank.status()).accounts
+    assert [(share.instance, share.used, share.open) for share in sorted(account.shares)] == [
+        ("gw-0", 10, 0), ("gw-0/1a2b3c-1-1", 10, 0), ("gw-01", 10, 50),
+    ]  # fmt: skip
+    assert (account.used, account.open) == (30, 50)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import signal
 import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
 
 from tests.fakes.fork_server import Forked, ForkServer
+from tests.fakes.processes import children, wait_gone
 
 YAML = """
 providers: {{openai: {{api_key: sk-0123456789abcdef, base_url: "{vendor}"}}}}
@@ -55,9 +58,33 @@ class FleetProcesses:
         self.members[n].kill()
         self.members[n] = self._start(n)
 
+    def workers(self, n: int) -> list[int]:
+        """Return the processes of a member's workers, and of the spare one."""
+        return children(self.members[n].pid, "worker_start")
+
+    def kill_keeper(self, n: int) -> None:
+        """Kill a member's keeper, whose workers go on until its next run ends them."""
+        orphans = self.workers(n)
+        self.kill(n)
+        for pid in orphans:
+            wait_gone(pid)
+
+    def fail(self, n: int) -> None:
+        """Kill a member and its workers, as a machine that fails would."""
+        workers = self.workers(n)
+        self.members[n].kill()
+        for pid in workers:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            wait_gone(pid)
+
+    def start_again(self, n: int) -> None:
+        self.members[n] = self._start(n)
+
     def stop(self) -> None:
         for member in self.members:
-            member.kill(signal.SIGTERM)
+            if member.handle != -1:
+                member.kill(signal.SIGTERM)
 
     def records(self) -> list[tuple[str, int | None, int]]:
         """Return the status or error, the cost in nano-USD and the input tokens of all records. All members have stopped."""
@@ -91,6 +118,12 @@ def wait_all_answered(callers: list[Caller], within_s: float = 30.0) -> None:
     _wait_until(lambda: all(len(caller.answered) > n for caller, n in zip(callers, before, strict=True)), within_s)
 
 
+def wait_status(callers: list[Caller], status: int, within_s: float = 60.0) -> None:
+    """Wait until each of the callers has had one more answer with this status."""
+    before = [caller.statuses[status] for caller in callers]
+    _wait_until(lambda: all(caller.statuses[status] > n for caller, n in zip(callers, before, strict=True)), within_s)
+
+
 def wait_health(members: list[Forked], problems: list[str], within_s: float = 30.0) -> None:
     """Wait until all members say that they have these problems."""
     _wait_until(lambda: all(_problems(member) == problems for member in members), within_s)
@@ -115,9 +148,12 @@ def _wait_until(condition: Callable[[], bool], within_s: float) -> None:
 class Caller(threading.Thread):
     """Sends one request after the other to a member, which may be away, until `done`; notes the answers."""
 
-    def __init__(self, members: list[Forked], n: int, done: threading.Event, *, until: frozenset[int] = frozenset()) -> None:
+    def __init__(
+        self, members: list[Forked], n: int, done: threading.Event, *, until: frozenset[int] = frozenset(), project: str = "default"
+    ) -> None:
         """`n`: of the member; `until`: statuses after which it stops by itself, once it was answered."""
         super().__init__()
+        self._headers = {"content-type": "application/json", "x-gw-project": project}
         self._members, self._n, self._done, self._until = members, n, done, until
         self.answered: list[tuple[float, int]] = []
         """Monotonic time and input tokens of each answer."""
@@ -136,7 +172,7 @@ class Caller(threading.Thread):
             if connection is None:
                 connection = http.client.HTTPConnection(urlsplit(self._members[self._n].url).netloc, timeout=20)
             try:
-                connection.request("POST", "/v1/chat/completions", BODY, {"content-type": "application/json"})
+                connection.request("POST", "/v1/chat/completions", BODY, self._headers)
                 response = connection.getresponse()
                 answer = json.loads(response.read())
             except (OSError, http.client.HTTPException):

@@ -53,11 +53,13 @@ class ValkeyServer:
             self._process = None
 
     def command(self, *words: str) -> str:
-        """Return the answer to a command that is answered with one text, such as `ZSCORE`."""
+        """Return the answer to a command that is answered with one text or number, such as `ZSCORE` or `ZREM`."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
             connection.sendall(b" ".join(word.encode() for word in words) + b"\r\n")
             with connection.makefile("rb") as answer:
                 head = answer.readline()
+                if head.startswith(b":"):
+                    return head[1:].strip().decode()
                 assert head.startswith(b"$"), head
                 return answer.read(int(head[1:])).decode()
 
