@@ -6,6 +6,7 @@ connects again by itself. `glide` is imported here only, when a fleet is configu
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ CONNECT_S = 3.0
 SETTLE_S = 2.5
 """A bank that is younger grants no budget: after a loss of its memory, each member says within a heartbeat what it has used."""
 _OLDEST = 7
+_UNANSWERED = 100
+"""Calls that ended without an answer, whose keys and arguments are kept: the client would write memory that is free to the server."""
 
 _log = structlog.get_logger("gw.fleet")
 
@@ -52,7 +55,8 @@ class ValkeyBank:
         self._address = address
         self._prefix = f"gw:{{{fleet}}}:"
         self._settle_ms = str(int(settle_s * 1000))
-        self._keys: list[str | bytes] = [self._prefix + name for name in ("seen", "runs", "born", "accounts")]
+        self._unanswered = deque[tuple[list[bytes], list[bytes]]](maxlen=_UNANSWERED)
+        self._keys = [self._prefix + name for name in ("seen", "runs", "born", "accounts")]
         self._exchange, self._leave, self._status = Script(EXCHANGE), Script(LEAVE), Script(STATUS)
         self._join = Script(JOIN)
         self._channel = channel_of(fleet)
@@ -101,9 +105,18 @@ class ValkeyBank:
             except msgspec.DecodeError as error:
                 _log.warning("fleet_notice_unreadable", why=str(error))
 
-    async def _run(self, script: Script, keys: list[str | bytes], arguments: Sequence[str]) -> Any:
-        with bounded(self._address):
-            return await self._client.invoke_script(script, keys=keys, args=list(arguments))
+    async def _run(self, script: Script, keys: Sequence[str], arguments: Sequence[str]) -> Any:
+        """Run a script. The client's thread reads the memory of keys and arguments later, also for a call that has been cancelled."""
+        words = [key.encode() for key in keys], [argument.encode() for argument in arguments]
+        answered = False
+        try:
+            with bounded(self._address):
+                answer = await self._client.invoke_script(script, keys=[*words[0]], args=[*words[1]])
+            answered = True
+            return answer
+        finally:
+            if not answered:
+                self._unanswered.append(words)
 
 
 @contextmanager
@@ -135,7 +148,7 @@ def _account(name: str, kind: LeaseKind, limit: str, used: str, open_: str, shar
 def _texts(value: Any) -> Any:
     if isinstance(value, list):
         return [_texts(item) for item in value]
-    return value.decode() if isinstance(value, bytes) else value
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
 
 
 def why(error: Exception) -> str:

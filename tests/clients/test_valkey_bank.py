@@ -129,6 +129,29 @@ async def test_status_says_who_has_what(address):
         assert status.accounts == [AccountStatus("budget:1:demo", "budget", 100, 20, 15, (ShareStatus("one", 20, 15),))]
 
 
+async def test_a_call_that_is_cancelled_writes_nothing_but_what_it_said(address):
+    """The client's thread read memory that was free by then: the server had members with names of any bytes, and could not be read."""
+    async with open_bank(address, "cancelled", settle_s=0) as bank:
+        names = [f"gw-{n}/{'m' * 300}" for n in range(200)]
+        for name in names:
+            with trio.CancelScope() as scope:
+                scope.cancel()
+                await bank.exchange(name, "1", 1, [Ask("b", "budget", 1_000, 5, 0, 0, 0, 0)])
+            _ = [bytes([0xB0]) * len(name) for _ in range(300)]  # takes the memory that is free
+        last = await bank.exchange("last", "1", 1, [Ask("b", "budget", 1_000, 0, 0, 0, 0, 0)])  # the thread has begun those before
+        assert not last.replaced
+        status = await bank.status()
+    assert {member.instance for member in status.members} <= {*names, "last"}
+    assert {share.used for share in status.accounts[0].shares} <= {0, 5}
+
+
+async def test_a_name_that_is_no_text_does_not_keep_a_gateway_from_starting(address, server):
+    """As an earlier version may have written it."""
+    server.command("HSET", "gw:{damaged}:runs", b"gw-0/\xb0\xb0", "1")
+    async with open_bank(address, "damaged") as bank:
+        assert [member.instance for member in (await bank.status()).members] == ["gw-0/\\xb0\\xb0"]
+
+
 async def test_calls_end_while_the_server_hangs_and_go_on_afterwards(address, server):
     async with open_bank(address, "hangs", settle_s=0) as bank:
         await bank.exchange("m", "1", 1, [])
