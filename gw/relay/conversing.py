@@ -137,13 +137,16 @@ class ConversingSession(MeteredResponses):
         """Pass on a frame. Raise ClientProtocolError, or the limit that stands against a response; the session goes on."""
         reader = self._session.reader
         waited_s = reader.patience_s
-        if reader.sent(frame):
+        step = reader.sent(frame)
+        if step == "asks":
             if self._admitted is None:
                 meter = self._next_meter()
                 await self._admit_response(meter)
                 self._admitted = meter
             self._began = self._last_frame_at = self._now()
-        elif waited_s == math.inf:  # the vendor may have waited for this frame
+        elif step == "ends_turn":
+            self._began = self._now()
+        if waited_s == math.inf:  # the vendor may have waited for this frame
             self._last_frame_at = self._now()
         self._limit_silence()
         frame = reader.for_vendor(frame, self._model.name)

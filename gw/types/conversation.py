@@ -12,6 +12,8 @@ from gw.types.usage import Usage
 
 ConversationDialect = Literal["openai", "gemini"]
 Frame = str | bytes
+CallerStep = Literal["asks", "ends_turn", "other"]
+"""What a caller's frame does: it asks for a response, which is due then; it ends what the caller says; neither."""
 
 
 class ConverseRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +55,8 @@ class ConversationReader(Protocol):
     def received(self, frame: Frame) -> Sequence[ConversationEvent]:
         """Read a frame of the vendor. Raises UpstreamProtocolError."""
 
-    def sent(self, frame: Frame) -> bool:
-        """Read a frame of the caller, and return whether it asks for a response. Raises ClientProtocolError."""
+    def sent(self, frame: Frame) -> CallerStep:
+        """Read a frame of the caller. Raises ClientProtocolError."""
 
     def for_vendor(self, frame: Frame, model: str) -> Frame:
         """Return a frame of the caller with the vendor's name of the model, where it names one."""

@@ -25,13 +25,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, ProviderRefused, UpstreamCut
-from gw.types.conversation import ConversationEvent
+from gw.types.conversation import CallerStep, ConversationEvent
 from gw.types.usage import Dimensions, Usage
 from gw.wire.bounds import MAX_DURATION_S
 from gw.wire.gemini_live_usage import LiveUsage, usage_of, usage_sum
 from gw.wire.json_codec import MEMBERS, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame
-from gw.wire.vendor_errors import ErrorFacts, error_of
+from gw.wire.vendor_errors import ErrorFacts, error_of, filtered
 
 VERSIONS = ("v1", "v1alpha", "v1beta")
 """Versions of the API, in its address."""
@@ -77,10 +77,18 @@ class _ClientContent(msgspec.Struct, gc=False):
     snake: bool | None = msgspec.field(name="turn_complete", default=None)
 
 
+class _RealtimeInput(msgspec.Struct, gc=False):
+    text: str | None = None
+    camel_end: dict[str, msgspec.Raw] | None = msgspec.field(name="activityEnd", default=None)
+    snake_end: dict[str, msgspec.Raw] | None = msgspec.field(name="activity_end", default=None)
+
+
 class _ClientFrame(msgspec.Struct, gc=False):
     setup: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     camel_content: _ClientContent | None = msgspec.field(name="clientContent", default=None)
     snake_content: _ClientContent | None = msgspec.field(name="client_content", default=None)
+    camel_input: _RealtimeInput | None = msgspec.field(name="realtimeInput", default=None)
+    snake_input: _RealtimeInput | None = msgspec.field(name="realtime_input", default=None)
     camel_response: _ToolResponse | None = msgspec.field(name="toolResponse", default=None)
     snake_response: _ToolResponse | None = msgspec.field(name="tool_response", default=None)
 
@@ -218,18 +226,22 @@ def error_of_close(provider: str, code: int, reason: str, secrets: Iterable[str]
     1007: the settings or a frame are wrong. 1008: no such model, or the account may not use it. 1011: a quota is used up, or the vendor
     has failed (pydantic-ai 2.68.0; livekit-plugins-google 1.8.9; answers quoted in sohzm/cheating-daddy#455).
     """
+    detail = f"closed the session with code {code}"
     if code == 1007:
         status = 401 if "api key" in reason.lower() else 400
-        return error_of(provider, status, ErrorFacts(code="1007", message=reason), secrets)
-    if code == 1008:
+    elif code == 1008:
         status = 404 if "not found" in reason.lower() else 403
-        return error_of(provider, status, ErrorFacts(code="1008", message=reason), secrets)
-    if _QUOTA.search(reason):
-        return error_of(provider, 429, ErrorFacts(code=str(code), message=reason), secrets)
-    detail = f"closed the session with code {code}"
-    if code == 1011:
+    elif _QUOTA.search(reason):
+        status = 429
+    elif code == 1011:
         return ProviderFailed(provider=provider, detail=detail, upstream_status=500, upstream_code="1011")
-    return UpstreamCut(provider=provider, detail=detail)
+    else:
+        return UpstreamCut(provider=provider, detail=detail)
+    secrets = tuple(secrets)
+    said = filtered(reason, secrets)
+    error = error_of(provider, status, ErrorFacts(code=str(code), message=reason), secrets)
+    error.detail = f"{detail}: {said}" if said else detail
+    return error
 
 
 class GeminiReader:
@@ -247,12 +259,12 @@ class GeminiReader:
         self._may_say_nothing = proactivity is not None and bool(proactivity.camel or proactivity.snake)
         self._provider = provider
         self._number = 0
-        self._pending_calls: set[str] = set()
-        """Ids of the function calls that the caller has not answered."""
         self._reset()
 
     def _reset(self) -> None:
         self._runs = self._is_complete = self._was_interrupted = False
+        self._pending_calls: set[str] = set()
+        """Ids of the function calls of this turn that the caller has not answered."""
         self._usage: Usage | None = None
         self._queries: set[str] = set()
         self._audio_s = 0.0
@@ -266,7 +278,7 @@ class GeminiReader:
 
     # ---- the caller
 
-    def sent(self, frame: Frame) -> bool:
+    def sent(self, frame: Frame) -> CallerStep:
         message = decode_client(_CLIENT_FRAME, frame, _NOT_JSON)
         if message.setup is not msgspec.UNSET:
             raise ClientProtocolError(what="setup may be sent once only, in the first frame", param="setup")
@@ -274,11 +286,14 @@ class GeminiReader:
         if response is not None:
             for answered in response.camel or response.snake or ():
                 self._pending_calls.discard(answered.id or "")
+        said = message.camel_input or message.snake_input
+        if said is not None and (said.text is not None or said.camel_end is not None or said.snake_end is not None):
+            return "ends_turn"
         content = message.camel_content or message.snake_content
         if content is None or not (content.camel or content.snake):
-            return False
+            return "other"
         was_history, self._in_history = self._in_history, False
-        return not was_history and not self._may_say_nothing
+        return "other" if was_history else "ends_turn" if self._may_say_nothing else "asks"
 
     def for_vendor(self, frame: Frame, model: str) -> Frame:
         return frame

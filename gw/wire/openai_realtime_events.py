@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from gw.errors import ProviderError, ProviderRefused
-from gw.types.conversation import ConversationEvent
+from gw.types.conversation import CallerStep, ConversationEvent
 from gw.types.usage import NO_DIMENSIONS, Dimensions, Usage
 from gw.wire.bounds import plausible, seconds, tokens
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
@@ -167,8 +167,8 @@ class RealtimeReader:
             is_cancelled=response.status == "cancelled", error=error,
         )  # fmt: skip
 
-    def sent(self, frame: Frame) -> bool:
-        return read_client_event(frame).type == "response.create"
+    def sent(self, frame: Frame) -> CallerStep:
+        return "asks" if read_client_event(frame).type == "response.create" else "other"
 
     def for_vendor(self, frame: Frame, model: str) -> Frame:
         return for_vendor(frame_text(frame), model) if read_client_event(frame).type == "session.update" else frame

@@ -159,6 +159,14 @@ async def test_text_is_answered_in_text(talk, autojump_clock):
     assert [record.status for record in on.records] == ["success"]
 
 
+async def test_the_first_byte_counts_from_what_was_written_in_real_time(talk, autojump_clock):
+    async with talk() as on:
+        await on.client.send(realtimeInput={"text": TEXT})
+        await on.client.until("turnComplete")
+    (record,) = on.records
+    assert 15 < record.ttfb_ms < record.total_latency_ms  # the vendor's first part comes after 20 ms
+
+
 async def test_speech_interrupts_and_the_record_has_what_was_used(talk, autojump_clock):
     async with talk(chunk_s=2.0) as on:
         async with trio.open_nursery() as nursery:
