@@ -131,7 +131,7 @@ def parse_preset(name: str, text: str) -> Preset:
     if preset.conversation is not None and preset.llm is None:
         raise ValueError(f"{name}: conversation is for a vendor with a section llm, whose models hold the conversations")
     if (talk := preset.conversation) is not None and (talk.protocol == "gemini") == bool(talk.prefix):
-        raise ValueError(f"{name}: conversation needs prefix, the beginning of its models' names, unless its protocol is gemini")
+        raise ValueError(f"{name}: conversation needs prefix, the beginning of its models' names, and none with the protocol gemini")
     if bool(preset.base_url) == bool(preset.address):
         raise ValueError(f"{name}: it needs either base_url or address, the form of an address that each account has of its own")
     if preset.key_header != "authorization" and (preset.stt or preset.tts):

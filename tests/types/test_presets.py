@@ -39,6 +39,9 @@ def test_a_default_model_is_that_of_its_modality():
         (LEAST[: LEAST.index("[llm]")], "it offers nothing"),
         (LEAST.replace("base_url", "# base_url"), "either base_url or address"),
         (LEAST.replace("[llm]", 'key_header = "x-key"\n[tts]'), "key_header"),
+        (LEAST + '[conversation]\nexample = "a"\nsource = "b.c"\n', "conversation needs prefix"),
+        (LEAST + '[conversation]\nexample = "a"\nsource = "b.c"\nprefix = "a"\nprotocol = "gemini"\n', "conversation needs prefix"),
+        (LEAST.replace("[llm]", "[tts]") + '[conversation]\nexample = "a"\nsource = "b.c"\nprefix = "a"\n', "section llm"),
         ("label =", "acme.toml"),
     ],
 )
