@@ -13,7 +13,7 @@ from gw.types.usage import Usage
 ConversationDialect = Literal["openai", "gemini"]
 Frame = str | bytes
 CallerStep = Literal["asks", "ends_turn", "other"]
-"""What a caller's frame does: it asks for a response, which is due then; it ends what the caller says; neither."""
+"""The effect of a caller's frame: it asks for a response, which is due then; it ends what the caller says; neither."""
 
 
 class ConverseRequest(msgspec.Struct, frozen=True, kw_only=True):
