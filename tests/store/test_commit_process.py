@@ -49,7 +49,7 @@ async def opened(path, **options):
 
 
 async def until(condition):
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110  # what is waited for happens in another process
             await trio.sleep(0.002)
 
