@@ -114,6 +114,20 @@ def test_answers_that_refuse(status, headers, sent):
         assert len(receiver.requests) == 1
 
 
+def test_each_export_has_its_own_body_and_the_cookies_of_the_collector():
+    with otlp_receiver() as receiver:
+        sender = OtlpSender(start(receiver.url, headers={"x-team": "voice"}))
+        receiver.answers = [(200, {"content-type": "application/x-protobuf", "set-cookie": "node=b"}, b"")]
+        for name in ("a", "bb", "ccc"):
+            assert sender.send("traces", entries("traces", record(name * 20))) == Sent()
+        assert sender.send("logs", entries("logs", record("a" * 20))) == Sent()
+    assert [span.attributes["gw.request.id"] for span in receiver.spans[::2]] == ["a" * 20, "b" * 40, "c" * 60]
+    assert len(receiver.logs) == 1
+    assert [(path, headers.get("cookie"), headers["x-team"]) for path, headers in receiver.requests] == [
+        ("/v1/traces", None, "voice"), *[("/v1/traces", "node=b", "voice")] * 2, ("/v1/logs", "node=b", "voice"),
+    ]  # fmt: skip
+
+
 def test_spans_that_were_not_accepted_are_counted():
     with otlp_receiver() as receiver:
         receiver.answers = [partial(1)]
