@@ -65,13 +65,12 @@ class ExportQueue:
     def put(self, records: Sequence[EncodedRecord]) -> None:
         """Add records; drop and count the oldest where there is no room."""
         with self._changed:
-            for record in records:
-                self._records.append(record)
-                self._waiting += record.spans
-                if len(self._records) > self._limit:
-                    dropped = self._records.popleft().spans
-                    self._waiting -= dropped
-                    self._full += dropped
+            self._records.extend(records)
+            self._waiting += sum([record.spans for record in records])
+            while len(self._records) > self._limit:
+                dropped = self._records.popleft().spans
+                self._waiting -= dropped
+                self._full += dropped
             self._changed.notify_all()
 
     def reject(self, record: RequestRecord) -> None:

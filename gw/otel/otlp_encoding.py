@@ -8,7 +8,7 @@ are kept. Joined, the bytes of several messages are those of one message with al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -58,14 +58,15 @@ def key_values(attributes: Mapping[str, Value]) -> list[KeyValue]:
 
 
 class AttributeParts:
-    """Attributes as parts of a message of one type."""
+    """Attributes as parts of a message."""
 
-    def __init__(self, message: type[SpanMessage | LogRecord]) -> None:
-        self._number = message.ATTRIBUTES_FIELD_NUMBER
+    def __init__(self, message: type[SpanMessage | LogRecord] | None = None) -> None:
+        """`message`: type of the message; None = of any type, so the parts lack the tag that precedes each (`ATTRIBUTE`)."""
+        self._tag = b"" if message is None else ATTRIBUTE[message]
         self._kept: dict[tuple[str, Value], bytes] = {}
         self._before_double: dict[str, bytes] = {}
         self._before_text: dict[tuple[str, int], bytes] = {}
-        self._before_count: dict[tuple[str, int], bytes] = {}
+        self._before_count: dict[str, Sequence[bytes]] = {}
 
     def of(self, attributes: Attributes) -> list[bytes]:
         return [self.part(name, value) for name, value in attributes.items()]
@@ -90,14 +91,14 @@ class AttributeParts:
         return before
 
     def count(self, name: str, value: int) -> bytes:
-        """Return an attribute that is a whole number, at least 0. What precedes it depends on its own length alone."""
+        """Return an attribute that is a whole number. What precedes one of at least 0 depends on its length in bytes alone: 1 to 9."""
         if not 0 <= value < 2**63:
             return self.part(name, value)
-        number = length(value)
-        before = self._before_count.get((name, len(number)))
+        number = _SMALL[value] if value < len(_SMALL) else _varint(value)
+        before = self._before_count.get(name)
         if before is None:
-            before = self._before_count[name, len(number)] = self._encoded(name, value)[: -len(number)]
-        return before + number
+            before = self._before_count[name] = [self._encoded(name, 128**size // 2)[:-size] for size in range(1, 10)]
+        return before[len(number) - 1] + number
 
     def text(self, name: str, value: str) -> bytes:
         """Return an attribute of which the value does not come again. What precedes the text depends on its length alone."""
@@ -117,7 +118,8 @@ class AttributeParts:
         return encoded
 
     def _encoded(self, name: str, value: Value) -> bytes:
-        return field(self._number, KeyValue(key=name, value=any_value(value)).SerializeToString())
+        message = KeyValue(key=name, value=any_value(value)).SerializeToString()
+        return b"".join((self._tag, length(len(message)), message))
 
 
 def _varint(value: int) -> bytes:
@@ -148,6 +150,10 @@ def field(number: int, message: bytes) -> bytes:
 def _tag(number: int) -> bytes:
     """Return the number and type of a field that holds a message (https://protobuf.dev/programming-guides/encoding/#structure)."""
     return bytes((number << 3 | 2,))
+
+
+ATTRIBUTE = {message: _tag(message.ATTRIBUTES_FIELD_NUMBER) for message in (SpanMessage, LogRecord)}
+"""Tag that precedes an attribute in each type of message."""
 
 
 def span_message(span: Span, parts: AttributeParts) -> bytes:

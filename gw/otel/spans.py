@@ -60,12 +60,12 @@ def trace_id_of(record: RequestRecord) -> int:
         return int(record.trace.trace_id, 16)
     if record.turn_id:
         return _hash(16, "turn", record.project, record.turn_id)
-    return _hash(16, "request", record.id)
+    return int.from_bytes(digest_of_request(record.id)[:16], "big") or 1
 
 
 def span_id_of(request_id: str) -> int:
     """Return the id of a request's span."""
-    return _hash(8, "request", request_id)
+    return int.from_bytes(digest_of_request(request_id)[:8], "big") or 1
 
 
 def call_id_in(digest: bytes, attempt: int) -> int:
@@ -99,7 +99,7 @@ def calls_of(record: RequestRecord) -> list[tuple[int, AttemptRecord]]:
 
 def spans_of(record: RequestRecord) -> list[Span]:
     """Return the spans of a record, the request's first."""
-    trace, own, digest = trace_id_of(record), span_id_of(record.id), digest_of("request", record.id)
+    trace, own, digest = trace_id_of(record), span_id_of(record.id), digest_of_request(record.id)
     parent = 0 if record.trace is None else int(record.trace.span_id, 16)
     state = "" if record.trace is None else record.trace.state
     start = int(record.timestamp * NANO)
@@ -242,6 +242,11 @@ def _seconds(milliseconds: float | None) -> float | None:
 def seconds_of(milliseconds: float) -> float:
     """Return seconds, rounded to microseconds: in a third of the time of `round`."""
     return int(milliseconds * 1_000 + 0.5) / 1_000_000
+
+
+def digest_of_request(request_id: str) -> bytes:
+    """Return the hash of which the ids of a request's spans and of its own trace are parts."""
+    return sha256(f"request\0{request_id}".encode()).digest()
 
 
 def digest_of(*parts: str) -> bytes:

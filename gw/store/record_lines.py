@@ -29,7 +29,7 @@ def encode_record(record: RequestRecord) -> bytes:
 
 def decode_record(line: bytes) -> RequestRecord:
     """Return the record of a line that begins with RECORD. Raises ValueError, RecursionError."""
-    return _record_decoder.decode(memoryview(line)[1:])
+    return _record_decoder.decode(line[1:])  # a copy of about 1 kB takes less time than a view
 
 
 def record_id(line: bytes) -> str:

@@ -8,7 +8,7 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 from gw.otel import otlp_encoding
-from gw.otel.otlp_encoding import AttributeParts, any_value, field, length
+from gw.otel.otlp_encoding import ATTRIBUTE, AttributeParts, any_value, field, length
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 4_095, 4_096, 16_384, 3_000_000])
@@ -28,6 +28,15 @@ def test_attributes_are_those_of_the_message(message, value):
             assert parts.text("a.name", value) == expected
         if type(value) is int:
             assert parts.count("a.name", value) == expected
+    assert ATTRIBUTE[message].join([b"", *AttributeParts().of({"a.name": value})]) == expected
+
+
+@pytest.mark.parametrize("power", range(64))
+def test_a_count_of_any_length(power):
+    parts = AttributeParts(Span)
+    for value in (2**power - 1, 2**power // 3 * 2):
+        expected = Span(attributes=[KeyValue(key="a", value=any_value(value))]).SerializeToString()
+        assert parts.count("a", value) == expected
 
 
 def test_what_is_kept_is_bounded(monkeypatch):

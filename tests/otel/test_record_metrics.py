@@ -67,5 +67,14 @@ def test_a_caller_cannot_make_series_without_end(monkeypatch):
     }  # fmt: skip
 
 
+def test_only_what_was_counted_is_sent():
+    metrics = RecordMetrics({})
+    metrics.observe(record("a", cost_nusd=None, usage=Usage(output_tokens=3)))
+    counted = points_of(ExportMetricsServiceRequest.FromString(metrics.encode()))
+    assert {name: len(points) for (name, *_), points in counted.items()} == {
+        "gen_ai.client.operation.duration": 1, "gen_ai.client.token.usage": 1, "gw.requests": 1,
+    }  # fmt: skip
+
+
 def test_without_a_record_there_is_nothing_to_send():
     assert RecordMetrics({}).encode() is None
