@@ -41,6 +41,7 @@ from gw.telemetry.clock import process_age_s
 from gw.telemetry.log import Redactor, setup_logging
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.process_limits import allow_streams, connections_possible, streams_possible, tune_interpreter
+from gw.telemetry.run_clock import RunClock
 from gw.web import listener
 from gw.web.connection import ServerLimits
 from gw.web.dispatcher import Dispatcher
@@ -84,7 +85,8 @@ def run(
     redactor = setup_logging(stream=lines)
     redactor.learn(secrets_of(settings))
     descriptors = allow_streams(settings.serve.max_in_flight)
-    trio.run(_main, settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines, manager)
+    parts = (settings, on_ready, sample_history, reread, redactor, hung_up, descriptors, lines, manager)
+    trio.run(_main, *parts, clock=RunClock())
     return 0
 
 

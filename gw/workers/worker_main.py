@@ -41,6 +41,7 @@ from gw.telemetry.clock import SystemClock
 from gw.telemetry.log import setup_logging
 from gw.telemetry.log_lines import LogLines
 from gw.telemetry.process_limits import connections_possible, streams_possible, tune_interpreter
+from gw.telemetry.run_clock import RunClock
 from gw.types.secret import Secret
 from gw.types.usage import Intent
 from gw.types.worker_state import WorkerFigures
@@ -294,4 +295,4 @@ def main() -> None:
     redactor.learn(secrets_of(config.settings))
     tune_interpreter()
     worker = Worker(start, KeeperLink(control), lines)
-    trio.run(worker.run, config, connections, redactor.learn)
+    trio.run(worker.run, config, connections, redactor.learn, clock=RunClock())
