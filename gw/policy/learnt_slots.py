@@ -23,13 +23,13 @@ ELSEWHERE_S = 2.0
 class LearntSlots:
     """The slots for one model of a provider. `now` is monotonic seconds; whoever begins and ends calls counts them in `in_flight`."""
 
-    __slots__ = ("_at", "_elsewhere", "_elsewhere_until", "_is_named", "_most", "_source", "_until", "in_flight")
+    __slots__ = ("_at", "_elsewhere", "_elsewhere_until", "_is_named", "_most", "_source", "in_flight", "known_until")
 
     def __init__(self) -> None:
         self.in_flight = 0
         self._most = 0
         self._elsewhere = 0
-        self._until = self._elsewhere_until = self._at = -1.0
+        self.known_until = self._elsewhere_until = self._at = -1.0
         self._is_named = False
         self._source: SlotsSource = "answer"
 
@@ -44,15 +44,15 @@ class LearntSlots:
         if most is not None:
             self._learn(most, "refusal", now, is_named=True)
             self._note_elsewhere(most - beside, now)
-        elif self._is_named and now < self._until:
+        elif self._is_named and now < self.known_until:
             self._note_elsewhere(self._most - beside, now)
         else:
-            known = now < self._until
+            known = now < self.known_until
             self._learn(min(self._most, beside) if known else beside, "refusal", now, is_named=False)
 
     def _learn(self, most: int, source: SlotsSource, now: float, *, is_named: bool) -> None:
         self._most, self._source, self._is_named, self._at = most, source, is_named, now
-        self._until = now + (NAMED_S if is_named else INFERRED_S if most else ELSEWHERE_S)
+        self.known_until = now + (NAMED_S if is_named else INFERRED_S if most else ELSEWHERE_S)
         self._elsewhere_until = now
 
     def _note_elsewhere(self, count: int, now: float) -> None:
@@ -60,19 +60,19 @@ class LearntSlots:
 
     def room(self, now: float) -> int | None:
         """Return how many more calls the vendor would take; None: that is not known."""
-        if now >= self._until:
+        if now >= self.known_until:
             return None
         return self._most - self.in_flight - (self._elsewhere if now < self._elsewhere_until else 0)
 
     def most_here(self, now: float) -> int:
         """Return how many calls at once this process may have, at least one: some call must tell when that is no longer so."""
-        if now >= self._until:
+        if now >= self.known_until:
             return self.in_flight + 1
         return max(1, self._most - (self._elsewhere if now < self._elsewhere_until else 0))
 
     def view(self, now: float) -> SlotsView | None:
         """Return what is known now; None for nothing."""
-        if now >= self._until:
+        if now >= self.known_until:
             return None
         elsewhere = self._elsewhere if now < self._elsewhere_until else 0
         return SlotsView(

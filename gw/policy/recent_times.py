@@ -20,16 +20,17 @@ class RecentTimes:
     """The latest times of the models named by `follow`, by model id and kind of call."""
 
     def __init__(self) -> None:
-        self._models: frozenset[str] = frozenset()
+        self.models: frozenset[str] = frozenset()
+        """Models that are measured."""
         self._samples: dict[tuple[str, Hashable], deque[Sample]] = {}
 
     def follow(self, models: Iterable[str]) -> None:
         """Measure these models from now on, and forget all others."""
-        self._models = frozenset(models)
-        self._samples = {key: samples for key, samples in self._samples.items() if key[0] in self._models}
+        self.models = frozenset(models)
+        self._samples = {key: samples for key, samples in self._samples.items() if key[0] in self.models}
 
     def add(self, model_id: str, kind: Hashable, seconds: float, now: float) -> None:
-        if model_id not in self._models:
+        if model_id not in self.models:
             return
         samples = self._samples.get((model_id, kind))
         if samples is None:

@@ -356,7 +356,9 @@ def admit(
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= (ledger.most(project) or 0):
         raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
-    leases = check_budget(ledger, project, estimate_nusd, store_accepts=store_accepts, on_full_disk=on_full_disk, budgets=budgets)
+    leases: Sequence[Lease] = ()
+    if budgets is not None or project.daily_budget_nusd or on_full_disk == "refuse":
+        leases = check_budget(ledger, project, estimate_nusd, store_accepts=store_accepts, on_full_disk=on_full_disk, budgets=budgets)
     return ledger.reserve(project.id, estimate_nusd, leases)
 
 
@@ -367,9 +369,10 @@ def check_budget(
     """Return the leases of which the estimate is a part. `used_nusd`: what is used already of all that is reserved. Raise like `admit`."""
     if on_full_disk == "refuse" and not store_accepts:
         raise StoreUnavailable(what="usage cannot be recorded now, and cost_tracking.on_full_disk is refuse")
-    if ledger.shared is None and not project.daily_budget_nusd:
+    limit = project.daily_budget_nusd
+    if ledger.shared is None and not limit:
         return ()
-    if project.daily_budget_nusd and project.budget_action == "block" and not store_accepts and on_full_disk == "budgets":
+    if not store_accepts and limit and project.budget_action == "block" and on_full_disk == "budgets":
         raise StoreUnavailable(what="usage cannot be recorded now, and this project's budget must hold")
     if ledger.shared is not None:
         if budgets is None:
@@ -377,7 +380,7 @@ def check_budget(
         leases = ledger.budget_leases(budgets)
         ledger.shared.check(budgets, leases, estimate_nusd)
         return tuple([one.lease for one in leases])
-    limit, spent = project.daily_budget_nusd, ledger.spent(project.id)
+    spent = ledger.spent(project.id)
     committed, spent = spent + ledger.reserved(project.id), spent + used_nusd
     verdict = budget.decide(
         committed_nusd=committed, estimate_nusd=estimate_nusd, budget_nusd=limit, action=project.budget_action

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from msgspec.structs import replace
 
 from gw.errors import CandidateSkipped, ProviderError, RateLimitError
 from gw.registry.catalog import Model
@@ -15,22 +15,38 @@ def record_of(attempt: Attempt, *, began: float, now: float, is_only: bool) -> A
 
     It has a part of its own in the cost, unless the attempt is the only one.
     """
-    error, started, ready_at = attempt.error, attempt.started, attempt.ready_at
+    started, ready_at = attempt.started, attempt.ready_at
     record = AttemptRecord(
         model_id=attempt.model.id,
         provider=_other_provider(attempt.model),
         outcome=_outcome(attempt),
-        started_ms=milliseconds(max(0.0, started - began)),
+        started_ms=milliseconds(started - began if started > began else 0.0),
         duration_ms=milliseconds((now if attempt.ended is None else attempt.ended) - started),
         ttfb_ms=None if ready_at is None else milliseconds(ready_at - started),
-        error_code=error.code if error else None,
-        upstream_status=None if error is None else getattr(error, "upstream_status", None) or _status(error),
-        detail=error.detail if isinstance(error, CandidateSkipped) else "", ignored_settings=attempt.ignored_settings,
-        text_characters=attempt.respelled.characters if attempt.respelled is not None and attempt.respelled.is_changed else None,
-        cache=attempt.cache, saved_nusd=attempt.saved_nusd, lost_s=attempt.lost_s or None, voice=attempt.voice, hedges=attempt.hedges,
-        route="" if attempt.routed is None else attempt.routed.route, routing="" if attempt.routed is None else attempt.routed.reason,
-    )
-    return record if attempt.cost is None or is_only else _with_part(record, attempt)
+        ignored_settings=attempt.ignored_settings, voice=attempt.voice, hedges=attempt.hedges,
+    )  # fmt: skip
+    if (error := attempt.error) is not None:
+        record = _with_error(record, error)
+    if (routed := attempt.routed) is not None:
+        record = replace(record, route=routed.route, routing=routed.reason)
+    if attempt.cache or attempt.lost_s or attempt.respelled is not None:
+        record = _with_speech(record, attempt)
+    return record if is_only or attempt.cost is None else _with_part(record, attempt)
+
+
+def _with_error(record: AttemptRecord, error: ProviderError) -> AttemptRecord:
+    status = getattr(error, "upstream_status", None) or _status(error)
+    detail = error.detail if isinstance(error, CandidateSkipped) else ""
+    return replace(record, error_code=error.code, upstream_status=status, detail=detail)
+
+
+def _with_speech(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:
+    """Add what became of the speech: of that which the vendor made, or of that which it was to hear."""
+    respelled = attempt.respelled
+    return replace(
+        record, cache=attempt.cache, saved_nusd=attempt.saved_nusd, lost_s=attempt.lost_s or None,
+        text_characters=respelled.characters if respelled is not None and respelled.is_changed else None,
+    )  # fmt: skip
 
 
 def _other_provider(model: Model) -> str:
@@ -45,7 +61,7 @@ def _with_part(record: AttemptRecord, attempt: Attempt) -> AttemptRecord:
     assert usage is not None
     assert cost is not None
     measured = attempt.measured or usage
-    return msgspec.structs.replace(
+    return replace(
         record,
         input_tokens=usage.input_tokens,
         cached_input_tokens=usage.cached_input_tokens,

@@ -146,7 +146,7 @@ class RequestContext(ABC, Generic[S, E]):
 
     def note_wait(self, model: Model, seconds: float) -> None:
         """Note for routes by latency how long a candidate was waited for, also in vain."""
-        if self.first_event == "content":
+        if self.first_event == "content" and model.id in self.planner.routes.times.models:
             self.planner.routes.note_wait(model.id, self.spec, seconds)
 
     def is_hedged(self) -> bool:

@@ -26,6 +26,8 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
     """Why the first candidate is the first, if a route chose it."""
     limited: Provider | None = None
     """Provider of the only candidate, if it has, or its vendor may tell, a limit of calls at once."""
+    may_be_full: bool = False
+    """The project, or the provider of the only candidate, has or may have a limit of calls at once."""
     longer: BudgetOwner | None = None
     """The project's budgets of more than a day; None without any."""
     budgets: BudgetOwner | None = None
@@ -35,5 +37,6 @@ class Candidates(msgspec.Struct, frozen=True, eq=False):
         provider = self.catalog.providers.get(self.models[0].provider) if len(self.models) == 1 else None
         is_limited = provider is not None and (provider.max_concurrent is not None or PROVIDER_TYPES[provider.type].tells_slots)
         msgspec.structs.force_setattr(self, "limited", provider if is_limited else None)
+        msgspec.structs.force_setattr(self, "may_be_full", is_limited or self.project.max_concurrent is not None)
         msgspec.structs.force_setattr(self, "longer", longer_budgets(self.project))
         msgspec.structs.force_setattr(self, "budgets", project_budgets(self.project))

@@ -143,6 +143,8 @@ class CandidatePlanner:
 
         None if all is there, or if waiting cannot help. `has_place`: as for `admit`, which is to be called when the wait has ended.
         """
+        if not (self.in_fleet or candidates.may_be_full):
+            return None
         first = self._lacking(candidates, caller, estimate_nusd, has_place=has_place)
         if first is None:
             return None
@@ -165,7 +167,7 @@ class CandidatePlanner:
         provider = candidates.catalog.provider(model.provider)
         if provider.requests_per_minute is None and provider.max_concurrent is None:
             return None
-        gate = self._gate(candidates, model, now)
+        gate = self._gate(candidates.project, provider, model, now)
         first = _wait_of(gate)
         return None if first is None else _all_there(first, partial(_wait_of, gate))
 
@@ -260,7 +262,9 @@ class CandidatePlanner:
 
     def _only_gate(self, candidates: Candidates) -> Gate | None:
         """Return the gate of the only candidate, if there is, or may be, a limit of calls at once."""
-        return None if candidates.limited is None else self._gate(candidates, candidates.models[0], trio.current_time())
+        if candidates.limited is None:
+            return None
+        return self._gate(candidates.project, candidates.limited, candidates.models[0], trio.current_time())
 
     def hand_over(self, candidates: Candidates) -> None:
         """Give on the places of a request that failed, perhaps without having taken them."""
@@ -292,17 +296,17 @@ class CandidatePlanner:
             detail = "no price known and cost_tracking.on_unpriced is refuse"
             raise CandidateSkipped(provider=provider.id, reason="unpriced", detail=detail)
         call = call_for(provider_spec, account, model)
-        gate = self._gate(candidates, model, now)
+        gate = self._gate(candidates.project, provider, model, now)
         beside = gate.enter(now)
         own = spec.settings is not None and takes_own(spec.settings, provider_spec, account)
         return PreparedCall(model, provider, provider_spec, gate, call, beside, ignored, takes_own=own)
 
     def uncalled_gate(self, candidates: Candidates, model: Model, now: float) -> UncalledGate:
         """Return a gate for a candidate that is answered for without a call."""
-        return UncalledGate(self._gate(candidates, model, now).shared, model.id, self.routing.breaker)
+        gate = self._gate(candidates.project, candidates.catalog.provider(model.provider), model, now)
+        return UncalledGate(gate.shared, model.id, self.routing.breaker)
 
-    def _gate(self, candidates: Candidates, model: Model, now: float) -> Gate:
-        provider, project = candidates.catalog.provider(model.provider), candidates.project
+    def _gate(self, project: Project, provider: Provider, model: Model, now: float) -> Gate:
         return self._limits.gate(provider, model, now, owner=project.id if provider.id in project.provider_keys else "")
 
     def unsupported(self, spec: RequestSpec, candidates: Candidates) -> list[tuple[Model, CandidateSkipped]]:

@@ -111,12 +111,11 @@ class ProviderGate:
                 places.most = self.slots.most
             places.hand_over()
 
-    def of_model(self, key: str) -> Gate:
-        gate = self.models.get(key)
-        if gate is None:
-            if len(self.models) >= _MOST_MODELS:
-                del self.models[next(iter(self.models))]  # the oldest; calls in flight keep theirs until they end
-            gate = self.models[key] = Gate(self, key, self._breaker_settings)
+    def new_model(self, key: str) -> Gate:
+        """Return the gate of a model that has none yet."""
+        if len(self.models) >= _MOST_MODELS:
+            del self.models[next(iter(self.models))]  # the oldest; calls in flight keep theirs until they end
+        gate = self.models[key] = Gate(self, key, self._breaker_settings)
         return gate
 
     def announce(self, model: str, retry_after_s: float = 0.0) -> None:
@@ -166,7 +165,7 @@ class Gate:
 
     def is_full(self, now: float) -> bool:
         """Return whether as many calls run, or are about to, as the provider's settings or its vendor allow at once."""
-        return self._has_most() or self._vendor_is_full(now)
+        return self._has_most() or (self.learnt.known_until > now and self._vendor_is_full(now))
 
     def _vendor_is_full(self, now: float) -> bool:
         room = self.learnt.room(now)
@@ -212,7 +211,7 @@ class Gate:
             raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
         if provider.max_concurrent is not None and self._has_most():
             raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
-        if self._vendor_is_full(now):
+        if self.learnt.known_until > now and self._vendor_is_full(now):
             raise CandidateSkipped(provider=provider.id, reason="busy", detail=self._full_detail(now))
         if not self.breaker.allow(now):
             raise CandidateSkipped(provider=provider.id, reason="breaker_open", detail="circuit breaker of the model open")
@@ -334,7 +333,7 @@ class ProviderLimits:
 
     def gate(self, provider: Provider, model: Model, now: float, *, owner: str = "") -> Gate:
         """Return a candidate's gate. `owner`: a project whose calls use its own key, which has its own limits."""
-        name = gate_name(provider.id, owner)
+        name = gate_name(provider.id, owner) if owner else provider.id
         gate = self._gates.get(name)
         if gate is None:
             gate = self._gates[name] = ProviderGate(
@@ -349,7 +348,8 @@ class ProviderLimits:
             if (old.type, old.base_url, old.api_key) != (provider.type, provider.base_url, provider.api_key):
                 gate.reset_health(self._breaker)
             gate.provider = provider
-        return gate.of_model(f"{model.modality}:{model.id}")
+        key = f"{model.modality}:{model.id}"
+        return gate.models.get(key) or gate.new_model(key)
 
     def keep(self, providers: Collection[str], models: Collection[str]) -> None:
         """Drop the gates of all but these providers and models; calls in flight keep theirs until they end."""

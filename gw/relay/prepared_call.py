@@ -47,6 +47,6 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
 
     def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
         """Leave the gate. `error`: how the call ended, as far as it may say something of the vendor."""
-        if isinstance(error, RateLimitError) and self.spec.full_at_429 and error.limit_source == "upstream":
+        if error is not None and isinstance(error, RateLimitError) and self.spec.full_at_429 and error.limit_source == "upstream":
             error.slots_full = True
         self.gate.leave(now, error, answered=answered, beside=self.beside)

@@ -327,8 +327,9 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
             if attempt is not opened.attempt and attempt.error is None:
                 self.order.put_back(attempt.model)
         response = SpeechResponse(self.meter, opened, self._request, catalog, self, idle_s=self.idle_s)
-        response.cached = self._cached
-        self._cached.record(opened.call, opened.stream.format, self._voice_for(opened.call.model))
+        if self._cached.asked:
+            response.cached = self._cached
+            self._cached.record(opened.call, opened.stream.format, self._voice_for(opened.call.model))
         return response
 
     def counter_for(self, opened: OpenAttempt[SpeakStream, SpeakEvent]) -> UsageCounter[SpeakEvent]:

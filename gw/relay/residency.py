@@ -12,7 +12,8 @@ from gw.types.ids import Caller
 
 def is_limited(project: Project, caller: Caller) -> bool:
     """Return whether a project, a key or a header names regions."""
-    return bool(project.regions or caller.regions or _of_key(caller))
+    limits = caller.limits
+    return bool(project.regions or caller.regions or (limits is not None and limits.regions))
 
 
 def within(models: tuple[Model, ...], catalog: Catalog, project: Project, caller: Caller) -> tuple[Model, ...]:

@@ -185,7 +185,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             self._successors.connect_at(None)
 
     cached: CachedSpeech | None = None
-    """Speech that the phrase cache has for this request, and gets from it."""
+    """Speech that the phrase cache has for this request, and gets from it; None where it keeps none."""
     _failing: ProviderError | None = None
     """Failure to be handled when the events before it were passed on."""
 

@@ -151,7 +151,7 @@ class Metrics:
             series.add_cost(record.cost_nusd)
         outcome = "refused" if record.refused else record.status
         series.outcomes[outcome] = series.outcomes.get(outcome, 0) + 1
-        if not record.is_cached:
+        if record.modality != "tts" or not record.is_cached:
             series.duration.observe_ms(record.total_latency_ms)
             series.ttfb.observe_ms(record.ttfb_ms)
         series.overhead.observe_ms(record.gateway_ms)

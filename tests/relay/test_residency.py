@@ -7,9 +7,9 @@ import pytest
 from gw.config.parse import parse
 from gw.errors import RegionNotAllowed, RequestError
 from gw.registry.merge import build
-from gw.relay.residency import within
+from gw.relay.residency import is_limited, within
 from gw.types.entities import Project
-from gw.types.ids import Caller
+from gw.types.ids import Caller, KeyLimits
 
 TEXT = """
 providers:
@@ -56,3 +56,18 @@ def test_the_refusal_names_every_filter_and_where_the_models_are():
 def test_a_header_without_a_region_is_an_error_and_not_a_filter_that_lets_all_pass(header):
     with pytest.raises(RequestError, match="X-GW-Regions must be regions"):
         kept([], header)
+
+
+@pytest.mark.parametrize(
+    ("project", "caller", "expected"),
+    [
+        ({}, {}, False),
+        ({}, {"limits": KeyLimits(models=("eu/m",))}, False),
+        ({"regions": ("eu",)}, {}, True),
+        ({}, {"regions": ("eu",)}, True),
+        ({}, {"limits": KeyLimits(regions=("eu",))}, True),
+    ],
+    ids=["nothing", "a-key-with-models", "the-project", "a-header", "the-key"],
+)
+def test_regions_of_a_project_a_header_and_a_key_limit_a_request(project, caller, expected):
+    assert is_limited(Project(id="p", **project), Caller(**caller)) is expected
