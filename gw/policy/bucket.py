@@ -40,8 +40,9 @@ class Bucket:
         """Return the complete tokens left, and the seconds until the bucket is full again."""
         if now > self._at:
             self._refill(now)
-        return max(0, int(self._tokens + _SLACK)), (self.per_minute - self._tokens) / self._per_second
+        return int(self._tokens + _SLACK), (self.per_minute - self._tokens) / self._per_second
 
     def _refill(self, now: float) -> None:
-        self._tokens = min(float(self.per_minute), self._tokens + (now - self._at) * self._per_second)
+        tokens = self._tokens + (now - self._at) * self._per_second
+        self._tokens = tokens if tokens < self.per_minute else float(self.per_minute)
         self._at = now

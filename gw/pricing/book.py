@@ -250,7 +250,9 @@ def _tokens(usage: Usage, price: Price) -> int | None:
     input_rate, output_rate = price.input_tokens, price.output_tokens
     if input_rate is None and output_rate is None:
         return None
-    remaining, output = max(0, usage.input_tokens), max(0, usage.output_tokens)
+    remaining, output = usage.input_tokens, usage.output_tokens
+    if remaining < 0 or output < 0:
+        remaining, output = max(0, remaining), max(0, output)
     total = 0
     dimensions = usage.dimensions
     if usage.cached_input_tokens or usage.cache_write_tokens or usage.input_audio_tokens or dimensions.image_tokens:

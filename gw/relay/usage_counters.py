@@ -37,7 +37,7 @@ def estimate_chat(request: ChatRequest) -> Usage:
     limit = request.max_output_tokens
     return Usage(
         input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN,
-        output_tokens=min(_DEFAULT_OUTPUT_TOKENS if limit is None else limit, _MAX_OUTPUT_TOKENS),
+        output_tokens=_DEFAULT_OUTPUT_TOKENS if limit is None else min(limit, _MAX_OUTPUT_TOKENS),
         source="estimated",
     )
 

@@ -32,7 +32,7 @@ def head_end(buffer: bytearray, searched: int = 0) -> int:
 
     Raises Refused as soon as the bytes cannot become an acceptable head.
     """
-    end = buffer.find(b"\r\n\r\n", max(0, searched - 3))
+    end = buffer.find(b"\r\n\r\n", searched - 3 if searched > 3 else 0)
     if 0 <= end <= HEAD_BYTES - 4:
         return end + 4
     line_end = buffer.find(b"\n", 0, _LINE_BYTES)

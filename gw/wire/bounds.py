@@ -25,14 +25,18 @@ def tokens(count: int | None) -> int:
 
 def part_of(count: int | None, whole: int | None) -> int | None:
     """Return a count that is part of another one; None for None."""
-    return None if count is None else min(tokens(count), tokens(whole))
+    if count is None:
+        return None
+    part, most = tokens(count), tokens(whole)
+    return part if part < most else most
 
 
 def plausible(usage: Usage) -> Usage | None:
     """Return a usage that an answer reports; None if it cannot be true, so that an estimate takes its place."""
-    most = max(usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens, usage.output_tokens)
+    sent = usage.input_tokens > MOST_USED_TOKENS or usage.cached_input_tokens > MOST_USED_TOKENS
+    made = usage.output_tokens > MOST_USED_TOKENS or usage.cache_write_tokens > MOST_USED_TOKENS
     other = usage.audio_seconds > MOST_AUDIO_S or usage.dimensions.searches > MOST_SEARCHES
-    return None if most > MOST_USED_TOKENS or other else usage
+    return None if sent or made or other else usage
 
 
 def seconds(duration: float | str | None) -> float | None:

@@ -83,7 +83,7 @@ def parse_request(body: bytes) -> ChatRequest:
         _check_messages(text)
     # A quotation mark inside a JSON string is escaped, so these bytes are a complete string: a type, or the same as text.
     needs = _NEEDS_NOTHING
-    if b'"image_url"' in text or b'"input_audio"' in text:
+    if text.find(b'"image_url"') >= 0 or text.find(b'"input_audio"') >= 0:  # cheaper than `in`, which tries them as numbers first
         needs, characters = _media(text)
     if "tools" in fields or "functions" in fields:
         needs = _with_tools(needs, fields)
