@@ -34,8 +34,8 @@ def _stopped_with_idle_connections(daemon):
     """Return how many seconds a gateway took to end, whose process that writes has started."""
     voice, browser = connect(daemon.url), connect(daemon.url)
     assert chat(voice, "sim/echo", "hi", stream=False).read()
-    browser.request("GET", "/v1/logs")  # waits for the record
-    assert len(json.loads(browser.getresponse().read())) == 1
+    browser.request("GET", "/v1/logs")  # waits for the record; those of the sample history may be there, too
+    assert json.loads(browser.getresponse().read())[0]["project"] == "default"
     code, took = daemon.stop()
     assert code == 0, daemon.text()
     assert voice.sock.recv(1) == b""
