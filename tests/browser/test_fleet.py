@@ -46,6 +46,7 @@ def test_settings_show_the_fleet_as_the_api_does(member, server, view, axe):
     seen = view(member)
     page = seen.open("/settings", "Settings")
     row = page.locator('tr[data-instance="gw-1"]')
+    row.wait_for()
     cells = row.locator("th, td").all_inner_texts()
     assert cells[0] == "gw-1 (this one)"
     assert (cells[2], cells[3], cells[5]) == ("budget default", f"${spent:.4f}", "$5.00")

@@ -14,6 +14,9 @@ import pytest
 
 pytestmark = pytest.mark.process
 
+PROMISED_S = 0.3 + 0.2
+"""Of a stop without requests: the promise, and the interpreter's own end."""
+
 
 def connect(url: str) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(urlsplit(url).netloc)
@@ -26,8 +29,11 @@ def chat(connection: http.client.HTTPConnection, model: str, text: str, *, strea
 
 
 def test_idle_connections_of_both_planes_exit_at_once(start):
-    took = min(_stopped_with_idle_connections(start()) for _ in range(3))  # the machine may stand still meanwhile
-    assert took < 0.3 + 0.2  # the promise, and the interpreter's own end
+    for _ in range(10):  # the machine may stand still meanwhile
+        took = _stopped_with_idle_connections(start())
+        if took < PROMISED_S:
+            break
+    assert took < PROMISED_S
 
 
 def _stopped_with_idle_connections(daemon):
