@@ -50,12 +50,12 @@ def is_held_by_vendor(session: WebSocketSession, model: str) -> bool:
     return catalog.find(first.id, "llm") is not None and converses(catalog.provider(first.provider), first)
 
 
-def refuse_other_protocol(session: WebSocketSession, model: str) -> None:
+def refuse_other_protocol(session: WebSocketSession, name: str) -> None:
     """Raise NotOffered for a model that hears and speaks itself, but in a protocol that is not OpenAI's."""
     catalog = session.gateway.current.catalog
-    found = catalog.find(model, "llm")
-    if found is not None and converses(catalog.provider(found.provider), found, "gemini"):
-        what = f"{found.id} speaks Gemini Live only: connect a client of that protocol to {gemini_live.path('v1beta')}"
+    model = catalog.find(name, "llm")
+    if model is not None and converses(catalog.provider(model.provider), model, "gemini"):
+        what = f"{model.id} speaks Gemini Live only: connect a client of that protocol to {gemini_live.path('v1beta')}"
         raise NotOffered(what=what, param="model")
 
 

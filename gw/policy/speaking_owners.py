@@ -1,4 +1,4 @@
-"""Which projects and keys have speech, to be said to other processes from time to time."""
+"""Decides when the other processes are to learn again that a project or a key has speech."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ MAX_OWNERS = 2_048
 
 
 class SpeakingOwners:
-    """Remembers when each of the last MAX_OWNERS was said."""
+    """Remembers when each of the last MAX_OWNERS was announced."""
 
     def __init__(self) -> None:
-        self._said_at: dict[Owner, float] = {}
+        self._announced_at: dict[Owner, float] = {}
 
     def due(self, owners: Iterable[Owner], now: float) -> Sequence[Owner]:
-        """Return those that are to be said now, each once in SPREAD_S. `now` is monotonic seconds."""
-        due = [owner for owner in set(owners) if self._said_at.get(owner, -math.inf) <= now - SPREAD_S]
+        """Return those that are to be announced now, each once in SPREAD_S. `now` is monotonic seconds."""
+        due = [owner for owner in set(owners) if self._announced_at.get(owner, -math.inf) <= now - SPREAD_S]
         for owner in due:
-            self._said_at.pop(owner, None)
-            if len(self._said_at) >= MAX_OWNERS:
-                del self._said_at[next(iter(self._said_at))]
-            self._said_at[owner] = now
+            self._announced_at.pop(owner, None)
+            if len(self._announced_at) >= MAX_OWNERS:
+                del self._announced_at[next(iter(self._announced_at))]
+            self._announced_at[owner] = now
         return due

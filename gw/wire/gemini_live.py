@@ -206,9 +206,9 @@ _SPEECH_ENDED = ConversationEvent(kind="speech_ended")
 
 def _ends_speech(message: _ServerFrame, content: _ServerContent) -> bool:
     """Return whether a frame says that the caller has finished speaking."""
-    activity, said = message.voice_activity, content.input_transcription
+    activity, transcript = message.voice_activity, content.input_transcription
     ended = activity is not None and "ACTIVITY_END" in (activity.voice_activity_type, activity.type)
-    return ended or (said is not None and bool(said.finished))
+    return ended or (transcript is not None and bool(transcript.finished))
 
 
 def _duration_s(blob: _Blob) -> float:
@@ -238,9 +238,9 @@ def error_of_close(provider: str, code: int, reason: str, secrets: Iterable[str]
     else:
         return UpstreamCut(provider=provider, detail=detail)
     secrets = tuple(secrets)
-    said = filtered(reason, secrets)
+    readable = filtered(reason, secrets)
     error = error_of(provider, status, ErrorFacts(code=str(code), message=reason), secrets)
-    error.detail = f"{detail}: {said}" if said else detail
+    error.detail = f"{detail}: {readable}" if readable else detail
     return error
 
 
@@ -286,8 +286,8 @@ class GeminiReader:
         if response is not None:
             for answered in response.camel or response.snake or ():
                 self._pending_calls.discard(answered.id or "")
-        said = message.camel_input or message.snake_input
-        if said is not None and (said.text is not None or said.camel_end is not None or said.snake_end is not None):
+        realtime = message.camel_input or message.snake_input
+        if realtime is not None and (realtime.text is not None or realtime.camel_end is not None or realtime.snake_end is not None):
             return "ends_turn"
         content = message.camel_content or message.snake_content
         if content is None or not (content.camel or content.snake):

@@ -1,4 +1,4 @@
-"""What a snapshot for the rules of alerts has from files."""
+"""Facts that a snapshot for the rules of alerts has from files."""
 
 from __future__ import annotations
 

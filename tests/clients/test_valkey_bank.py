@@ -146,7 +146,7 @@ async def test_a_call_that_is_cancelled_writes_nothing_but_what_it_said(address)
 
 
 async def test_a_name_that_is_no_text_does_not_keep_a_gateway_from_starting(address, server):
-    """As an earlier version may have written it."""
+    """An earlier version may have written such a name."""
     server.command("HSET", "gw:{damaged}:runs", b"gw-0/\xb0\xb0", "1")
     async with open_bank(address, "damaged") as bank:
         assert [member.instance for member in (await bank.status()).members] == ["gw-0/\\xb0\\xb0"]

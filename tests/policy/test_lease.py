@@ -309,7 +309,7 @@ def test_calls_to_come_end_within_two_seconds_however_many_members_ask():
 
 
 def test_a_request_that_comes_during_an_exchange_does_not_change_when_a_lease_with_calls_to_come_asks_again():
-    """Who asked again at once lost its place between those who take turns, and asked four times a second."""
+    """Without that, a member that asked again at once lost its place in line, and asked four times a second."""
     bank, lease = LeaseAccounts(0.0), Lease("r", "rate", 600, 0.0)
     bank.exchange("a", "1", 1, [Ask("r", "rate", 600, 0, 0, 600, 600, 1)], 0.0)
     lease.require(1)

@@ -13,7 +13,7 @@ def read(**counts):
 
 
 def test_every_count_is_billed_once():
-    """What has a price of its own is apart; the results of tools are input, thoughts are output."""
+    """Counts with a price of their own are apart; the results of tools are input, thoughts are output."""
     usage = read(**USAGE, serviceTier="SERVICE_TIER_PRIORITY")
     assert usage == Usage(
         input_tokens=2_060, cached_input_tokens=500, output_tokens=190, reasoning_tokens=40, input_audio_tokens=840,

@@ -31,7 +31,7 @@ USAGE: Mapping[str, Any] = {
     "responseTokensDetails": [{"modality": "TEXT", "tokenCount": 30}, {"modality": "AUDIO", "tokenCount": 120}],
     "toolUsePromptTokensDetails": [{"modality": "TEXT", "tokenCount": 60}],
 }  # fmt: skip
-"""What every turn uses."""
+"""The usage of every turn."""
 INTERRUPTED_USAGE = {
     name: value for name, value in USAGE.items() if name != "thoughtsTokenCount"
 } | {"responseTokenCount": 20, "totalTokenCount": 2_080, "responseTokensDetails": [{"modality": "AUDIO", "tokenCount": 20}]}  # fmt: skip
