@@ -148,18 +148,17 @@ def deepgram_turns(url: str, model: str) -> str:
         )
 
 
-def deepgram_speech(url: str, model: str) -> str:
-    pieces = _deepgram(url).speak.v1.audio.generate(
-        text=TEXT, model=model, encoding="linear16", container="none", sample_rate=RATE_HZ
-    )
+def _generated(version: Any, model: str) -> str:
+    pieces = version.audio.generate(text=TEXT, model=model, encoding="linear16", container="none", sample_rate=RATE_HZ)
     return _words(b"".join(pieces))
+
+
+def deepgram_speech(url: str, model: str) -> str:
+    return _generated(_deepgram(url).speak.v1, model)
 
 
 def deepgram_speech_2(url: str, model: str) -> str:
-    pieces = _deepgram(url).speak.v2.audio.generate(
-        text=TEXT, model=model, encoding="linear16", container="none", sample_rate=RATE_HZ
-    )
-    return _words(b"".join(pieces))
+    return _generated(_deepgram(url).speak.v2, model)
 
 
 def _flushed(connection: Any) -> str:
@@ -313,6 +312,13 @@ def _cartesia(url: str) -> Any:
     return cartesia.Cartesia(api_key=KEY, base_url=url, websocket_base_url=_socket(url), max_retries=0)
 
 
+def _check(events: Iterable[Any]) -> None:
+    """Raise NoAnswer if one of the events is an error."""
+    for event in events:
+        if event.type == "error":
+            raise NoAnswer(str(event))
+
+
 def cartesia_speech(url: str, model: str) -> str:
     with _cartesia(url) as client:
         return _words(client.tts.generate(model_id=model, transcript=TEXT, voice=_VOICE, output_format=_RAW).read())
@@ -330,9 +336,7 @@ def cartesia_live_speech(url: str, model: str) -> str:
         context.push(TEXT + ". ")
         context.no_more_inputs()
         events = list(context.receive())
-    faults = [event for event in events if event.type == "error"]
-    if faults:
-        raise NoAnswer(str(faults[0]))
+    _check(events)
     return _words(b"".join(event.audio or b"" for event in events if event.type == "chunk"))
 
 
@@ -349,9 +353,7 @@ def cartesia_live(url: str, model: str) -> str:
         connection.send_raw("finalize")
         connection.send_raw("close")
         events = list(connection)
-    faults = [event for event in events if event.type == "error"]
-    if faults:
-        raise NoAnswer(str(faults[0]))
+    _check(events)
     return "".join(event.text for event in events if event.type == "transcript" and event.is_final).strip()
 
 
@@ -362,9 +364,7 @@ def cartesia_turns(url: str, model: str) -> str:
             connection.send_raw(piece)
         connection.send({"type": "close"})
         events = list(connection)
-    faults = [event for event in events if event.type == "error"]
-    if faults:
-        raise NoAnswer(str(faults[0]))
+    _check(events)
     return " ".join(event.transcript for event in events if event.type == "turn.end").strip()
 
 
