@@ -89,7 +89,7 @@ class LogLines:
         text = "".join(lines)
         if self.dropped > self._lost_since:
             text = _lost_line(self.dropped - self._lost_since) + text
-        lost = self.dropped
+        lost = self.dropped  # more may be dropped while this is written: then the trouble is not over
         try:
             self._write_all(text.encode("utf-8", "backslashreplace"))
         except OSError as error:
@@ -98,7 +98,8 @@ class LogLines:
             time.sleep(_PAUSE_S)
         else:
             self._lost_since = lost
-            self.trouble = ""
+            if self.dropped == lost:
+                self.trouble = ""
 
     def _write_all(self, data: bytes) -> None:
         while data:
