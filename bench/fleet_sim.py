@@ -7,7 +7,8 @@ exchange with the bank takes 0.5 to 5 ms. A request that finds no room waits for
 then waits in a queue of its process, 1 s at most.
 
 Prints what was admitted beyond the limit, the share of requests that were refused although enough was free (neither used nor
-reserved anywhere), the part left unused at the first refusal, and the exchanges of a process per second.
+reserved anywhere), the part left unused at the first refusal, and the exchanges of a process per second. Of a rate: the calls of each
+minute, how evenly the processes had them, and the longest time that one of them had none.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class Fleet:
         self.most = 0
         self.unused_at_refusal: int | None = None
         self.admitted_at: list[float] = []
+        self.calls: dict[str, list[float]] = {}
         self.numbers = itertools.count()
         share = 0.5 / max(1, options.processes // 10)
         rest = 0.5 / max(1, options.processes - options.processes // 10)
@@ -67,10 +69,11 @@ class Fleet:
             Process(self, f"p{n}", options.per_second * (share if n < options.processes // 10 else rest)) for n in range(options.processes)
         ]
 
-    def admit(self, need: int) -> None:
+    def admit(self, need: int, process: str) -> None:
         self.requests += 1
         if self.kind == "rate":
             self.admitted_at.append(self.clock.now)
+            self.calls.setdefault(process, []).append(self.clock.now)
         else:
             self.reserved += need
         self.most = max(self.most, self.used + self.reserved)
@@ -127,7 +130,7 @@ class Process:
 
     def admit(self, need: int) -> None:
         fleet, lease = self.fleet, self.lease
-        fleet.admit(need)
+        fleet.admit(need, self.name)
         lease.reserve(need)
         if fleet.kind == "rate":
             lease.settle(1, 1)
@@ -236,6 +239,10 @@ def main() -> None:
             print(f"minute {minute + 1}: {count} of {options.limit} ({count / options.limit:.1%})")
         most = max(bisect.bisect_left(times, at + 60) - n for n, at in enumerate(times))
         print(f"most in any minute: {most} ({most / options.limit:.2f} times the limit)")
+        of_each = [[0.0, *fleet.calls.get(process.name, []), options.seconds] for process in fleet.processes]
+        counts = [len(moments) - 2 for moments in of_each]
+        longest = max(after - before for moments in of_each for before, after in itertools.pairwise(moments))
+        print(f"calls of each process: {min(counts)} to {max(counts)}; longest time without any: {longest:.0f} s")
         return
     over = max(0, fleet.most - fleet.limit)
     unit = 1.5 * NUSD if fleet.kind == "budget" else 1

@@ -12,7 +12,8 @@ doubles hold exactly; they are written with %.0f, since Lua would write large on
     gw:{NAME}:accounts       set     keys of the accounts
     gw:{NAME}:account:A      hash    goes when nobody has asked for it for an hour; that of a budget, a day after its period, `total` never.
                                      kind, limit, used, open, lack, wanting (how many have or lack some), tokens, at, per_s, counted,
-                                     counted_at, "m:" + member (run, number, used, open, granted, lacks)
+                                     counted_at, "m:" + member (run, number, used, open, granted, lacks); of a rate also turns
+                                     (number of grants), "t:" + member (turns when it got its last one)
 """
 
 _SHARED = """
@@ -42,7 +43,7 @@ local function drop(account, member)
     e.open, e.granted, e.lacks = 0, 0, 0
     if kind ~= 'budget' then
         redis.call('HSET', account, 'used', whole(get(account, 'used') - e.used))
-        redis.call('HDEL', account, 'm:' .. member)
+        redis.call('HDEL', account, 'm:' .. member, 't:' .. member)
         return nil
     end
     write(account, member, e)
@@ -110,6 +111,15 @@ for i = 5, #KEYS do
         if kind == 'budget' then return settles_s end
         return (kind == 'rate' and tokens < 1 - 1e-6) and math.max(0, 1 - tokens) * 60 / limit or 0
     end
+    local calls_ahead, turns = 0, get(account, 'turns')
+    if kind == 'rate' then
+        calls_ahead = 2 * limit / 60 * AHEAD_S
+        if limit / 60 * AHEAD_S < 1 and members > 1 then
+            local last, others = redis.call('HGET', account, 't:' .. member), members - 1
+            if last then others = math.min(turns - tonumber(last), members - 1) end
+            calls_ahead = math.max(calls_ahead, 1) * others / (members - 1)
+        end
+    end
     local function share_of(count) return math.floor(limit / math.max(1, count)) end
     if number > e.number then
         local before = get(account, 'at')
@@ -128,7 +138,7 @@ for i = 5, #KEYS do
             local ahead = kind == 'rate' and limit / 60 * AHEAD_S or 0
             local even = math.ceil(ahead / members)
             if free <= 0 then
-                granted = (tokens > 1 - 2 * ahead and ahead > 0) and math.max(0, math.min(want, even - a_open)) or 0
+                granted = (tokens > 1 - calls_ahead and calls_ahead > 0) and math.max(0, math.min(want, even - a_open)) or 0
             elseif lack - e.lacks > 0 then
                 local share = share_of(wanting + 1 - wants(e))
                 if share == 0 and e.lacks > 0 then share = 1 end
@@ -139,7 +149,10 @@ for i = 5, #KEYS do
             end
         end
         wait_s = wait_of()
-        if kind == 'rate' then tokens = tokens - granted end
+        if kind == 'rate' and granted > 0 then
+            tokens, turns = tokens - granted, turns + 1
+            redis.call('HSET', account, 'turns', whole(turns), 't:' .. member, whole(turns))
+        end
         used = used + a_used - e.used
         local counted, counted_at = get(account, 'counted'), get(account, 'counted_at')
         if e.number == 0 then
@@ -165,7 +178,7 @@ for i = 5, #KEYS do
             'tokens', string.format('%.6f', tokens), 'at', string.format('%.3f', math.max(now, before)))
     end
     wait_s = wait_s or wait_of()
-    if kind == 'rate' and wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - 2 * AHEAD_S) end
+    if kind == 'rate' and wait_s > 0 and e.granted == 0 then wait_s = math.max(0, wait_s - calls_ahead * 60 / limit) end
     local free = free_of()
     local share = (kind == 'slots' and lack > e.lacks) and share_of(wanting) or -1
     answer[#answer + 1] = {e.granted, whole(free), whole(used), tostring(wait_s), scarce(free) and 1 or 0, share}

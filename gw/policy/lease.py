@@ -28,6 +28,8 @@ APART_S = 0.25
 _FIRST_PART = 1_000
 """A process that has used some of a budget before it began leases a thousandth of it at once: its first request need not wait."""
 _FIRST_KEPT_S = 10.0
+_KEPT_S = 10.0
+"""A call of a rate of less than one a second is kept for a request to come back for so long, or until the next call is due."""
 _SHORTEST_S = 0.05  # over which use is measured: the first call of a burst says nothing
 
 
@@ -174,6 +176,8 @@ class Lease:
                 self._coming_at = min(self._coming_at, now + grant.wait_s)
                 self._coming += grant.granted
                 self.empty_until = now + grant.wait_s + (grant.granted - 1) * 60 / self.limit
+                if self.limit < 60:
+                    self._kept_until = self.empty_until + min(_KEPT_S, 60 / self.limit)
             else:
                 self.ceiling = max(self.ceiling, self.used + self.reserved) + grant.granted
                 self.empty_until = -math.inf

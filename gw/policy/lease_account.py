@@ -14,6 +14,9 @@ A rate that is used up grants calls to come, in the order in which members ask, 
 at most its even part of those of AHEAD_S, rounded up, so busy members take turns; the last moment is at most twice as far away. So a member
 asks about once a second, however often it has a request. Tokens and open calls together are at most the limit.
 
+Of a rate of less than one call a second, members take turns by when each had its last one. Who has waited longest may have the next call a
+whole pause between two calls ahead; who has just had one, when it is due, if nobody else has taken it by then.
+
 Slots that members wait for are divided evenly between those that have or want some: who has more gets none, and gives back what ends.
 Where there are fewer than that, a member gets one if it lacked one already at its last exchange.
 
@@ -35,11 +38,13 @@ _COUNTED_S = 0.5  # over which the speed of use is measured, at least
 
 
 class _Entry:
-    __slots__ = ("granted", "lacks", "number", "open", "run", "used")
+    __slots__ = ("granted", "lacks", "number", "open", "run", "turn", "used")
 
     def __init__(self, run: str) -> None:
         self.run = run
         self.number = self.used = self.open = self.granted = self.lacks = 0
+        self.turn: int | None = None
+        """Number of grants of a rate to all members, when this one got its last one."""
 
 
 class LeaseAccount:
@@ -52,7 +57,7 @@ class LeaseAccount:
         self._entries: dict[str, _Entry] = {}
         self._tokens = float(limit)
         self._at = self._counted_at = self.asked_at = now
-        self._counted = 0
+        self._counted = self._turns = 0
         self._per_s = 0.0
 
     def settle(self, ask: Ask, member: str, run: str, number: int, members: int, now: float, *, grants_in_s: float) -> LeaseGrant:
@@ -61,29 +66,41 @@ class LeaseAccount:
         if entry is None or entry.run != run:
             entry = self._begin(member, run)
         if number <= entry.number:
-            return self._answer(entry, entry.granted, max(self._wait_s(), grants_in_s))
+            return self._answer(entry, entry.granted, max(self._wait_s(), grants_in_s), self._ahead(entry, members))
         self._refill(ask.limit, now)
         change = ask.used + ask.open - entry.used - entry.open
         if self.kind == "rate" and entry.number:
             self._tokens = min(float(self.limit), self._tokens - change)
         free = self._free - (change if self.kind != "rate" else 0)
-        granted = self._grant(ask, entry, free, members) if not grants_in_s and ask.want else 0
+        ahead = self._ahead(entry, members)
+        granted = self._grant(ask, entry, free, members, ahead) if not grants_in_s and ask.want else 0
         wait_s = max(self._wait_s(), grants_in_s)
-        if self.kind == "rate":
+        if self.kind == "rate" and granted:
             self._tokens -= granted
+            self._turns += 1
+            entry.turn = self._turns
         self.used += ask.used - entry.used
         if not entry.number:
             self._counted += ask.used - entry.used  # it was used before
         self._count(now)
         self._replace(entry, ask.open + granted, ask.need - granted)
         entry.number, entry.used, entry.granted = number, ask.used, granted
-        return self._answer(entry, granted, wait_s)
+        return self._answer(entry, granted, wait_s, ahead)
 
-    def _grant(self, ask: Ask, entry: _Entry, free: int, members: int) -> int:
-        ahead = self.limit / 60 * AHEAD_S if self.kind == "rate" else 0.0
-        even = math.ceil(ahead / members)
+    def _ahead(self, entry: _Entry, members: int) -> float:
+        """Return how many calls of a rate may be granted in advance to this member."""
+        if self.kind != "rate":
+            return 0.0
+        ahead = self.limit / 60 * AHEAD_S
+        if ahead >= 1 or members == 1:
+            return 2 * ahead
+        others = members - 1 if entry.turn is None else min(self._turns - entry.turn, members - 1)
+        return max(2 * ahead, 1.0) * others / (members - 1)
+
+    def _grant(self, ask: Ask, entry: _Entry, free: int, members: int, ahead: float) -> int:
+        even = math.ceil(self.limit / 60 * AHEAD_S / members) if self.kind == "rate" else 0
         if free <= 0:
-            return max(0, min(ask.want, even - ask.open)) if self._tokens > 1 - 2 * ahead and ahead else 0
+            return max(0, min(ask.want, even - ask.open)) if self._tokens > 1 - ahead and ahead else 0
         others_lack = self.lack - entry.lacks
         if others_lack > 0:
             has_or_wants = self._has_or_wants + (not (entry.open or entry.lacks))
@@ -160,9 +177,9 @@ class LeaseAccount:
         """Return the seconds until the next call of a rate."""
         return max(0.0, 1 - self._tokens) * 60 / self.limit if self.kind == "rate" and self._tokens < 1 - 1e-6 else 0.0
 
-    def _answer(self, entry: _Entry, granted: int, wait_s: float) -> LeaseGrant:
+    def _answer(self, entry: _Entry, granted: int, wait_s: float, ahead: float) -> LeaseGrant:
         if self.kind == "rate" and not granted and wait_s:
-            wait_s = max(0.0, wait_s - 2 * AHEAD_S)
+            wait_s = max(0.0, wait_s - ahead * 60 / self.limit)
         share = self._share(self._has_or_wants) if self.kind == "slots" and self.lack > entry.lacks else None
         return LeaseGrant(granted, self._free, self.used, wait_s, self._is_scarce(self._free), share)
 

@@ -89,6 +89,22 @@ async def test_a_rate_that_is_used_up_grants_coming_calls_in_turn(address, serve
         await both.exchange("b", 8, Ask("r", "rate", 600, 0, 2, 20, 1, 1))  # has its part
 
 
+async def test_members_take_turns_at_a_slow_rate_as_by_the_policy(address, server):
+    async with open_bank(address, "slow") as bank:
+        both = BankAndPolicy(bank, server, "slow")
+        for name in "abc":
+            await both.exchange(name, 1, Ask("r", "rate", 50, 0, 0, 0, 0, 0))
+        await both.exchange("a", 2, Ask("r", "rate", 50, 0, 0, 50, 50, 1))
+        calls, open_, number = dict.fromkeys("abc", 0), dict.fromkeys("abc", 0), 2
+        while min(calls["b"], calls["c"]) == 0 or sum(calls.values()) < 3:
+            number += 1
+            for name in "bca":
+                grant = await both.exchange(name, number, Ask("r", "rate", 50, 0, open_[name], 1, 1, 1))
+                calls[name] += grant.granted
+                open_[name] = grant.granted  # what was granted before is over by then
+            await trio.sleep(0.05)
+
+
 class BankAndPolicy:
     """Has the policy answer each exchange of the bank as well, by the server's clock."""
 

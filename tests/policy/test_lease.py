@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gw.policy.lease import Lease
 from gw.policy.lease_account import LeaseAccounts
-from gw.types.bank import Ask
+from gw.types.bank import Ask, LeaseGrant
 
 LIMIT = 10_000
 
@@ -306,6 +306,64 @@ def test_calls_to_come_end_within_two_seconds_however_many_members_ask():
     answers = [bank.exchange(name, "1", 1, [Ask("r", "rate", 600, 0, 0, 1, 1, 1)], 0.0).grants[0] for name in names]
     assert sum(grant.granted for grant in answers) == 19
     assert max(grant.wait_s for grant in answers if grant.granted) == pytest.approx(1.9)
+
+
+def test_members_take_turns_at_a_rate_of_less_than_one_call_a_second():
+    chance, bank = random.Random(1), LeaseAccounts(0.0)
+    members = [Member(bank, name, "rate", 6) for name in "abcdefgh"]
+    taken = {member.name: [] for member in members}
+    requests = sorted((chance.random() * 1_200, n % 8) for n in range(9_600))
+    heartbeats = [(second + n / 8, n) for second in range(1_200) for n in range(8)]
+    for now, n in sorted(requests + heartbeats):
+        member = members[n]
+        if (now, n) in heartbeats[int(now) * 8 : int(now) * 8 + 8]:
+            member.exchange(now)
+            continue
+        if member.lease.must_wait(1, now):
+            member.lease.require(1)
+        if member.lease.due(now):
+            member.exchange(now)
+        member.lease.mature(now)
+        if member.lease.room > 0:
+            member.lease.reserve(1)
+            member.lease.settle(1, 1)
+            taken[member.name].append(now)
+    times = sorted(now for of_one in taken.values() for now in of_one)
+    per_minute = [sum(minute * 60 <= now < minute * 60 + 60 for now in times) for minute in range(20)]
+    assert per_minute[0] <= 12
+    assert set(per_minute[1:]) <= {5, 6, 7}
+    assert sum(per_minute[1:]) == pytest.approx(19 * 6, abs=1)
+    gaps = [after - before for of_one in taken.values() for before, after in zip([0.0, *of_one], [*of_one, 1_200.0], strict=True)]
+    assert max(gaps) < 120  # an even turn is one in 80 s
+    assert max(map(len, taken.values())) <= 1.5 * min(map(len, taken.values()))
+
+
+def test_who_has_waited_longest_for_a_slow_rate_may_have_the_next_call_first():
+    bank = LeaseAccounts(0.0)
+    for number, member in enumerate("abc", 1):
+        bank.exchange(member, "1", 1, [Ask("r", "rate", 6, 0, 0, 0, 0, 0)], 0.0)
+        bank.exchange(member, "1", 2, [Ask("r", "rate", 6, 0, 0, 2, 2, 1)], number / 1_000)  # six calls: the bank has none left
+    for member in "abc":
+        bank.exchange(member, "1", 3, [Ask("r", "rate", 6, 2, 0, 0, 0, 0)], 0.003)  # has used its two calls
+    grants = {name: bank.exchange(name, "1", 4, [Ask("r", "rate", 6, 2, 0, 1, 1, 1)], 1.0).grants[0] for name in "cba"}
+    assert {name: grant.granted for name, grant in grants.items()} == {"c": 0, "b": 0, "a": 1}
+    waits = {name: grant.wait_s for name, grant in grants.items()}
+    assert waits == pytest.approx({"c": 9, "b": 4, "a": 9}, abs=0.01)  # b may ask half a pause before the next call is due
+    assert bank.exchange("b", "1", 5, [Ask("r", "rate", 6, 2, 0, 1, 1, 1)], 5.1).grants[0].granted == 0
+    later = {name: bank.exchange(name, "1", 6, [Ask("r", "rate", 6, 2, 0, 1, 1, 1)], 10.5).grants[0].granted for name in "cb"}
+    assert later == {"c": 0, "b": 1}
+
+
+def test_a_call_of_a_slow_rate_is_kept_for_a_request_that_comes_back_for_it():
+    lease = Lease("r", "rate", 6, 0.0)
+    lease.require(1)
+    lease.take(lease.ask(0.0), LeaseGrant(1, 0, 6, 8.0, False, None), 8, 0.0)
+    assert lease.wait_s(0.0) == 8.0
+    for second in (9.0, 17.0):
+        lease.ask(second)
+        assert lease.room == 1
+    lease.ask(18.5)
+    assert lease.room == 0
 
 
 def test_a_request_that_comes_during_an_exchange_does_not_change_when_a_lease_with_calls_to_come_asks_again():
