@@ -49,8 +49,8 @@ def write_batch(
         fresh = requests.insert(db, records)
         rollups.add(db, fresh, recent)
         attempt_rollups.add(db, fresh)
-        minute_sums.add(db, fresh, recent)
-        model_minutes.add(db, fresh, recent)
+        minute_sums.TABLE.add(db, fresh, recent)
+        model_minutes.TABLE.add(db, fresh, recent)
         owner_spend.add(db, fresh)
         again = turn_joins.written_again(records, fresh)
         joined = turn_joins.join_turns(db, turn_joins.joined_rows(records, again))
@@ -68,8 +68,8 @@ def _take_back(db: apsw.Connection, records: Sequence[RequestRecord], recent: Re
     if records:
         rollups.subtract(db, records, recent)
         attempt_rollups.subtract(db, records)
-        minute_sums.subtract(db, records, recent)
-        model_minutes.subtract(db, records, recent)
+        minute_sums.TABLE.subtract(db, records, recent)
+        model_minutes.TABLE.subtract(db, records, recent)
         owner_spend.add(db, records, sign=-1)
 
 

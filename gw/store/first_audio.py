@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from gw.store.latency import QueryContext
-from gw.store.minute_sums import MINUTE_S, OLDEST_MINUTE, Minutes
+from gw.store.minute_table import MINUTE_S, OLDEST_MINUTE, Minutes
 from gw.store.requests import heard_speech
 from gw.store.rollups import SPAN
 from gw.store.sql_connection import SqlConnection

@@ -51,7 +51,7 @@ class RowTimes:
 class RecentRows:
     """Histograms of the rows that this connection wrote last. It must be the only one that writes them.
 
-    Rows that are merged or deleted by age (`slot_rollups.compact`, `minute_sums.prune`) are never among them: buckets that ended a day
+    Rows that are merged or deleted by age (`slot_rollups.compact`, `MinuteTable.prune`) are never among them: buckets that ended a day
     ago are not kept. After a transaction that failed, `clear` must be called.
     """
 

@@ -81,8 +81,8 @@ class SqliteRecords(SqliteTarget):
     def prune(self, *, before: float, limit: int) -> int:
         deleted = requests.prune(self._db, before=before, limit=limit)
         if deleted:
-            minute_sums.prune(self._db)
-            model_minutes.prune(self._db)
+            minute_sums.TABLE.prune(self._db)
+            model_minutes.TABLE.prune(self._db)
             first_audio.prune(self._db)
         return deleted
 

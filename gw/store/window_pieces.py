@@ -12,7 +12,7 @@ import attrs
 
 from gw.store import requests, rollups
 from gw.store.latency import QueryContext
-from gw.store.minute_sums import MINUTE_S, Minutes
+from gw.store.minute_table import MINUTE_S, Minutes
 from gw.store.rollups import Grain
 from gw.store.sql_connection import SqlConnection
 

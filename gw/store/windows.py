@@ -17,7 +17,7 @@ import msgspec
 
 from gw.store import minute_sums, model_minutes, requests, rollups
 from gw.store.latency import LatencyRow, QueryContext, bucket_groups, group_name
-from gw.store.minute_sums import MINUTE_S, Minutes
+from gw.store.minute_table import MINUTE_S, Minutes
 from gw.store.requests import Totals
 from gw.store.rollups import CostRow, Grain, Point
 from gw.store.sql_connection import SqlConnection

@@ -10,7 +10,7 @@ import pytest
 from gw.store import first_audio, migrations, minute_sums, requests, windows
 from gw.store.latency import MINUTES_SINCE, MergedBuckets, QueryContext
 from gw.store.migrations import migrate
-from gw.store.minute_sums import Minutes
+from gw.store.minute_table import Minutes
 from gw.store.window_pieces import DAY_S, Rows, TimeWindow, pieces, pieces_by_step
 from tests.fakes.databases import WITH_LATER_COLUMN, drop_totals, prune, write
 from tests.fakes.records import NOON, record
@@ -118,7 +118,7 @@ def test_they_go_with_their_records(db):
     write_turns(db, turns(40))
     before = {table: len(rows(db, table)) for table in ("sums_minute", "first_audio_minute", "turn_waits")}
     prune(db, before=NOON - DAY_S // 2)
-    minute_sums.prune(db)
+    minute_sums.TABLE.prune(db)
     first_audio.prune(db)
     oldest = db.execute("select min(timestamp) from requests").get
     assert oldest > NOON - 3 * DAY_S

@@ -29,8 +29,8 @@ def context(db):
 
 
 def rows(db):
-    names = ", ".join((*model_minutes.KEYS, *model_minutes.SUMS, *model_minutes.BLOBS))
-    return sorted(tuple(row) for row in db.execute(f"select {names} from {model_minutes.TABLE}"))
+    table = model_minutes.TABLE
+    return sorted(tuple(row) for row in db.execute(f"select {', '.join(table.columns)} from {table.name}"))
 
 
 def fill(db, count=120):
@@ -99,7 +99,7 @@ def test_they_go_with_their_records(db):
     fill(db)
     before = len(rows(db))
     prune(db, before=NOON - DAY_S // 2)
-    model_minutes.prune(db)
+    model_minutes.TABLE.prune(db)
     oldest = db.execute("select min(timestamp) from requests").get
     assert oldest > NOON - 5 * DAY_S
     assert 0 < len(rows(db)) < before

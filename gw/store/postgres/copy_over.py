@@ -38,8 +38,8 @@ _TABLES: dict[str, tuple[str, ...]] = {
     "rollup_day": _SUM_COLUMNS,
     **dict.fromkeys(attempt_rollups.TABLES.values(), _ATTEMPT_COLUMNS),
     **dict.fromkeys(first_audio.TABLES.values(), _AUDIO_COLUMNS),
-    minute_sums.TABLE: (*minute_sums.KEYS, *minute_sums.SUMS, *minute_sums.BLOBS),
-    model_minutes.TABLE: (*model_minutes.KEYS, *model_minutes.SUMS, *model_minutes.BLOBS),
+    minute_sums.TABLE.name: minute_sums.TABLE.columns,
+    model_minutes.TABLE.name: model_minutes.TABLE.columns,
     "turn_waits": ("began", "project", "stack", "wait_ms"),
     "owner_spend": ("owner", "id", "day", "nusd"),
     "managed": ("kind", "id", "body"),
@@ -53,8 +53,8 @@ _TABLES: dict[str, tuple[str, ...]] = {
 }
 """Table → columns that are copied."""
 _WITH_SLOT = {
-    *rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE, model_minutes.TABLE,
-    "owner_spend",
+    *rollups.TABLES.values(), *attempt_rollups.TABLES.values(), *first_audio.TABLES.values(), minute_sums.TABLE.name,
+    model_minutes.TABLE.name, "owner_spend",
 }  # fmt: skip
 _GRAINS = {table: grain for grain, table in rollups.TABLES.items()}
 _ADD_UP = {

@@ -97,8 +97,8 @@ class PostgresRecords(PostgresTarget):
         """Drop the days that ended before then; make the next ones, so that no record waits for that; merge old sums."""
         with self._connected() as (db, writer):
             if dropped := partitions.drop(db, before=before):
-                minute_sums.prune(db)
-                model_minutes.prune(db)
+                minute_sums.TABLE.prune(db)
+                model_minutes.TABLE.prune(db)
                 first_audio.prune(db)
             writer.forget_days()
             if (hour := slot_rollups.newest_hour(db)) is not None:

@@ -12,8 +12,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from gw.store import attempt_rollups, first_audio, minute_sums, model_minutes, owner_spend, rollups
-from gw.store.minute_sums import MINUTE_S, MinuteSums
-from gw.store.model_minutes import ModelMinute
+from gw.store.minute_table import MINUTE_S, MinuteRow
 from gw.store.owner_spend import SpendOfAll
 from gw.store.postgres.pg_connection import PgConnection, storable
 from gw.store.postgres.pg_schema import LOCK_COMPACTION, LOCK_SLOT, LOCKS
@@ -37,7 +36,7 @@ _OF_INSTANCE = """ and slot in (
     union all select slot from owner_spend where slot not in (select slot from slots)
         and :instance = (select instance from slots order by slot limit 1))"""
 _ATTEMPT_KEYS = ("bucket", "provider", "model_id", "next_model_id", "outcome")
-_TimedSums: TypeAlias = BucketSums | MinuteSums | ModelMinute
+_TimedSums: TypeAlias = BucketSums | MinuteRow
 _AUDIO_KEYS = ("bucket", "project", "stack")
 
 
@@ -62,9 +61,8 @@ insert into {table} as r ({", ".join(columns)}) values ({", ".join(["%s"] * len(
 on conflict ({", ".join(keys)}, slot) do update set {", ".join(changes)}"""
 
 
-_MINUTES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
-    minute_sums.TABLE: (minute_sums.KEYS, minute_sums.SUMS), model_minutes.TABLE: (model_minutes.KEYS, model_minutes.SUMS),
-}  # fmt: skip
+_BY_MINUTE = (minute_sums.TABLE, model_minutes.TABLE)
+_MINUTES: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {table.name: (table.keys, table.sums) for table in _BY_MINUTE}
 _TIMED = {**dict.fromkeys(TABLES.values(), (KEYS, SUMS)), **_MINUTES}
 """Table with histograms of times → its keys and sums."""
 _FIND = {table: _stored(table, keys, "ttfb, latency") for table, (keys, _) in _TIMED.items()}
@@ -139,8 +137,8 @@ def add(db: PgConnection, slot: int, records: Sequence[RequestRecord], recent: R
     _add_timed(db, TABLES["day"], slot, days, SECONDS["day"], recent)
     _add_totals(db, "hour", slot, hours)
     _add_totals(db, "day", slot, days)
-    _add_timed(db, minute_sums.TABLE, slot, minute_sums.by_minute(records), MINUTE_S, recent)
-    _add_timed(db, model_minutes.TABLE, slot, model_minutes.by_minute(records), MINUTE_S, recent)
+    for by_minute in _BY_MINUTE:
+        _add_timed(db, by_minute.name, slot, by_minute.by_minute(records), MINUTE_S, recent)
     _add_attempts(db, slot, records, 1)
     _add_spend(db, slot, records, 1)
 
@@ -155,10 +153,9 @@ def subtract(db: PgConnection, slot: int, records: Sequence[RequestRecord], rece
         _add_timed(db, TABLES[grain], slot, groups, SECONDS[grain], recent)
         _write(db, _DELETE_EMPTY[TABLES[grain]], [(*key, slot) for key in groups])
         _add_totals(db, grain, slot, groups)
-    _add_timed(db, minute_sums.TABLE, slot, minute_sums.negated(minute_sums.by_minute(records)), MINUTE_S, recent)
-    _add_timed(db, model_minutes.TABLE, slot, model_minutes.negated(model_minutes.by_minute(records)), MINUTE_S, recent)
-    for table in _MINUTES:
-        db.raw.execute(f"delete from {table} where slot = %s and requests = 0".encode(), (slot,))
+    for by_minute in _BY_MINUTE:
+        _add_timed(db, by_minute.name, slot, by_minute.taken_by_minute(records), MINUTE_S, recent)
+        db.raw.execute(f"delete from {by_minute.name} where slot = %s and requests = 0".encode(), (slot,))
     _add_attempts(db, slot, records, -1)
     _add_spend(db, slot, records, -1)
     for table in attempt_rollups.TABLES.values():
