@@ -6,8 +6,9 @@
  * begins with the time at which it is due, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its
  * transcript, every fiftieth (once a second) a final one. A frame is due 20 ms after the one before was due, however late that
  * was sent, and its time runs from when it is due until its answer has been read: whatever makes this program late is in it.
- * Each run ends with one JSON object: frames sent, answered, and answered out of order; that time (ms); and how much later than
- * due the frames were sent (ms). Frames larger than the buffer are not expected.
+ * Each run ends with one JSON object: frames sent, answered, and answered out of order; that time (ms); how much later than due the
+ * frames were sent (ms); and the time from when a frame was sent, less all that it may have waited for this program, at the vendor and at
+ * the caller: since the program last looked at its sockets (ms). Frames larger than the buffer are not expected.
  *
  * One thread is both sides. It looks at its clock and its sockets once a tick, and sleeps in between without waiting for sockets:
  * so the gateway never has to wake it, which over a network it would not have to either, and on one machine is half of what a
@@ -18,17 +19,19 @@
 #include <sys/prctl.h>
 #include "peer.h"
 
-enum { FRAME = 640, BUFFER = 1 << 16, FINAL = 50 };
+enum { FRAME = 640, BUFFER = 1 << 16, FINAL = 50, KEPT = 1024 };
 static const long long SECOND_NS = 1000000000, EVERY_NS = 20000000, OPENING_NS = 3000000000;
 
 typedef struct {
     int fd, vendor, up, used, received;
     long long next, expected; /* when the next frame is due, and the one whose answer comes next was */
+    long long sent_at[KEPT]; /* of the last frames, by when they were due */
     unsigned char in[BUFFER];
 } Session;
 
 static int polling, listener, open_callers, leaving;
-static double *times_ms, *late_ms;
+static double *times_ms, *late_ms, *passed_ms;
+static long long looked, looked_before; /* when the sockets were looked at last, and the time before */
 static size_t sent, answers, disordered, most;
 
 void accept_key(const char *key, char *out);
@@ -38,14 +41,19 @@ static void fail(const char *what) {
     exit(1);
 }
 
+/* How long what is read now may have waited: it was not there when the sockets were looked at before. */
+static long long waited_ns(void) {
+    return now_ns() - looked_before;
+}
+
 static void answer(Session *s, const unsigned char *stamp) {
     char body[512], frame[600];
     int before = s->received++ / FINAL * FINAL, final = s->received % FINAL == 0;
     int size = snprintf(body, sizeof body,
         "{\"type\":\"Results\",\"channel_index\":[0,1],\"duration\":%.2f,\"start\":%.2f,\"is_final\":%s,\"speech_final\":false,"
-        "\"channel\":{\"alternatives\":[{\"transcript\":\"%.16s\",\"confidence\":0.9,\"words\":[]}]},"
+        "\"channel\":{\"alternatives\":[{\"transcript\":\"%.16s%08llx\",\"confidence\":0.9,\"words\":[]}]},"
         "\"metadata\":{\"request_id\":\"r\"}}",
-        (s->received - before) * 0.02, before * 0.02, final ? "true" : "false", stamp);
+        (s->received - before) * 0.02, before * 0.02, final ? "true" : "false", stamp, waited_ns() / 1000 & 0xffffffff);
     frame[0] = (char)0x81;
     frame[1] = 126;
     frame[2] = (char)(size >> 8);
@@ -68,9 +76,12 @@ static void note(Session *s, const unsigned char *data, size_t size) {
     const char *mark = "\"transcript\":\"";
     const unsigned char *at = memmem(data, size, mark, strlen(mark));
     if (!at || answers == most) return;
-    char stamp[17] = {0};
+    char stamp[17] = {0}, waited[9] = {0};
     memcpy(stamp, at + strlen(mark), 16);
-    long long due = strtoll(stamp, 0, 16);
+    memcpy(waited, at + strlen(mark) + 16, 8);
+    long long due = strtoll(stamp, 0, 16), of_others = strtoll(waited, 0, 16) * 1000 + waited_ns();
+    long long passed = now_ns() - s->sent_at[due / EVERY_NS % KEPT] - of_others;
+    passed_ms[answers] = passed > 0 ? passed / 1e6 : 0;
     disordered += due != s->expected;
     s->expected = due + EVERY_NS;
     times_ms[answers++] = (now_ns() - due) / 1e6;
@@ -227,7 +238,8 @@ static Session *call(int port, const char *path) {
 static void say(Session *s) {
     unsigned char frame[FRAME + 8] = {0x82, 0x80 | 126, FRAME >> 8, FRAME & 255, 0, 0, 0, 0};
     snprintf((char *)frame + 8, 17, "%016llx", s->next);
-    late_ms[sent++] = (now_ns() - s->next) / 1e6;
+    long long now = s->sent_at[s->next / EVERY_NS % KEPT] = now_ns();
+    late_ms[sent++] = (now - s->next) / 1e6;
     put(s->fd, frame, sizeof frame);
     s->next += EVERY_NS;
 }
@@ -243,6 +255,8 @@ static void wait_tick(long long begun, long long tick) {
 static int turn(int poll, long long until, int *more) {
     struct epoll_event events[EVENTS];
     int n = arrivals(polling, events, poll, until), ordered = 0;
+    looked_before = looked;
+    looked = now_ns();
     for (int i = 0; i < n; i++) {
         Session *s = events[i].data.ptr;
         if (!s) ordered = 1;
@@ -279,6 +293,7 @@ static void run(int port, const char *path, int count, int seconds, int tick_us)
     most = (size_t)count * 50 * (seconds + 5);
     times_ms = malloc(most * sizeof *times_ms);
     late_ms = malloc(most * sizeof *late_ms);
+    passed_ms = malloc(most * sizeof *passed_ms);
     sent = answers = disordered = leaving = 0;
     for (int id = 0; id < count; id++) callers[id] = call(port, path);
     long long begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now, tick = tick_us * 1000LL;
@@ -303,10 +318,12 @@ static void run(int port, const char *path, int count, int seconds, int tick_us)
     printf("{\"sent\": %zu, \"answered\": %zu, \"disordered\": %zu", sent, answers, disordered);
     print_quantiles("took", times_ms, answers);
     print_quantiles("late", late_ms, sent);
+    print_quantiles("passed", passed_ms, answers);
     printf("}\n");
     fflush(stdout);
     free(times_ms);
     free(late_ms);
+    free(passed_ms);
     free(callers);
 }
 

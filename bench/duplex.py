@@ -8,7 +8,8 @@ processes, callers and vendor run where the kernel puts them.
 
 Prints frames sent, answered, lost and out of order; the time of a frame from when it was due to be sent until its answer was read,
 directly and through the gateway; how much later than due frames were sent; and the CPU of each process. Nothing is subtracted: what makes
-callers or vendor late, this program included, is part of "added".
+callers or vendor late, this program included, is part of "added". "gateway" is the least that was spent outside of callers and
+vendor: the time from when a frame was sent, less all that it may have waited until they looked at their sockets.
 
 Callers and vendor look at their sockets once in `--tick` milliseconds and sleep in between, so half of a tick to two of them are in each
 time. `--tick 0`: they never sleep, and take a core. A run of which the host of this machine has taken more than a percent or two says
@@ -54,6 +55,7 @@ class Results(TypedDict):
     disordered: int
     took: Quantiles
     late: Quantiles
+    passed: Quantiles
 
 
 class Sides:
@@ -150,7 +152,7 @@ def main() -> None:
             sides.process.wait()
     used = sum(share for name, share in shares.items() if name not in ("writer", "reports", "callers and vendor"))
     print(f"{options.sessions} sessions, {options.seconds} s, {os.uname().machine}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for label, times in (("direct", direct["took"]), ("added", through["took"]), ("late", through["late"])):
+    for label, times in (("direct", direct["took"]), ("added", through["took"]), ("late", through["late"]), ("gateway", through["passed"])):
         beyond = f"p99.9 {times['p999_ms']:.3f} ms  max {times['max_ms']:.1f} ms"
         print(f"{label:<9} p50 {times['p50_ms']:.3f} ms  p99 {times['p99_ms']:.3f} ms  {beyond}")
     print(

@@ -4,8 +4,16 @@ connections are spread.
     python bench/fleet.py [--seconds 6] [--connections 64] [--workers 1 2 4] [--stream]
 
 Needs Linux and gcc. Load generator, fake provider and gateway share the machine's cores, so requests a second say what this machine
-does with all of them at once. Processor time per request, as the kernel accounts it, says what one core of a process would do alone: its
-reciprocal is the last but one column. The accept balance is measured with `--spread` connections that are opened and closed.
+does with all of them at once. Processor time per request, as the kernel accounts it, says what the gateway would do without them. How many
+times as much several workers serve as one process is printed three ways:
+
+- measured, with load generator and provider on the same cores,
+- by the processor time of all processes of the gateway, keeper and writer included: as many cores for them as there are workers, and one
+  core for the one process and its writer,
+- by that of the workers alone: a core for each, and one elsewhere for keeper and writer.
+
+The accept balance is measured with `--spread` connections that are opened and closed, and over those that the load generator kept open:
+how far the worker that is farthest from an even share is from it.
 """
 
 from __future__ import annotations
@@ -86,7 +94,8 @@ def helpers(pid: int) -> dict[int, str]:
 def measure(folder: Path, load: str, port: int, gateway: int, count: int, options: argparse.Namespace) -> dict[str, object]:
     """Run the load and return figures of one number of workers."""
     workers = {int(str(w["pid"])): f"worker {w['worker']}" for w in status_of(port)}
-    time.sleep(2)  # spares and the like have started
+    time.sleep(2)  # spares and the like have started, and figures of workers are a second old
+    accepted = {w["worker"]: int(str(w["accepted"])) for w in status_of(port)}
     processes = {gateway: "keeper" if workers else "gateway", **workers, **helpers(gateway)}
     before = {pid: cpu_s(pid) for pid in processes}
     mode = "stream" if options.stream else "chat"
@@ -98,7 +107,10 @@ def measure(folder: Path, load: str, port: int, gateway: int, count: int, option
     used = {pid: cpu_s(pid) - before[pid] for pid in processes if Path(f"/proc/{pid}").exists()}
     requests = requests_of(port)
     per_request = {name: 1e6 * used[pid] / requests for pid, name in processes.items() if pid in used}
-    return {"workers": count, "requests": requests, "took_s": took_s, "cpu_us": per_request, "load": done}
+    result = {"workers": count, "requests": requests, "took_s": took_s, "cpu_us": per_request, "load": done}
+    if workers:
+        result["kept"] = [int(str(w["accepted"])) - accepted[w["worker"]] for w in status_of(port)]
+    return result
 
 
 def requests_of(port: int) -> int:
@@ -144,6 +156,38 @@ def run(folder: Path, load: str, upstream: int, count: int, options: argparse.Na
     return result
 
 
+def processor_us(result: dict[str, object], *, workers_only: bool) -> float:
+    """Return the processor time of a request: of all the gateway's processes, or of those that serve apps."""
+    cpu = result["cpu_us"]
+    assert isinstance(cpu, dict)
+    return sum(us for name, us in cpu.items() if not workers_only or name.startswith(("worker", "gateway")))
+
+
+def per_second(result: dict[str, object]) -> float:
+    return int(str(result["requests"])) / float(str(result["took_s"]))
+
+
+def uneven(accepted: list[int]) -> float:
+    """Return how far the count that is farthest from the mean is from it, as a part of the mean."""
+    mean = sum(accepted) / len(accepted)
+    return max(abs(count - mean) for count in accepted) / mean
+
+
+def compare(one: dict[str, object], several: dict[str, object]) -> None:
+    count = int(str(several["workers"]))
+    everything, workers = (
+        count * processor_us(one, workers_only=only) / processor_us(several, workers_only=only) for only in (False, True)
+    )
+    print(
+        f"{count} workers against one process: {per_second(several) / per_second(one):.2f} times measured, "
+        f"{everything:.2f} by the processor time of all processes, {workers:.2f} by that of the workers"
+    )
+    for name in ("kept", "accepted"):
+        counts = several[name]
+        assert isinstance(counts, list)
+        print(f"connections {name}: {', '.join(map(str, counts))}; at most {100 * uneven(counts):.1f} % from an even share")
+
+
 def show(results: list[dict[str, object]]) -> None:
     print(f"load average of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     print("| workers | requests/s | CPU us per request | of that, workers | requests/s of the workers' CPU | accepted |")
@@ -151,11 +195,15 @@ def show(results: list[dict[str, object]]) -> None:
     for result in results:
         cpu = result["cpu_us"]
         assert isinstance(cpu, dict)
-        serving = sum(us for name, us in cpu.items() if name.startswith(("worker", "gateway")))
+        serving = processor_us(result, workers_only=True)
         each = ", ".join(f"{name} {us:.0f}" for name, us in cpu.items())
         possible = int(str(result["workers"])) * 1e6 / serving
-        rate = int(str(result["requests"])) / float(str(result["took_s"]))
-        print(f"| {result['workers']} | {rate:.0f} | {each} | {serving:.0f} | {possible:.0f} | {result.get('accepted', '')} |")
+        rate, accepted = per_second(result), result.get("accepted", "")
+        print(f"| {result['workers']} | {rate:.0f} | {each} | {serving:.0f} | {possible:.0f} | {accepted} |")
+    one = next((result for result in results if result["workers"] == 1), None)
+    for result in results:
+        if one is not None and result is not one:
+            compare(one, result)
 
 
 def main() -> None:

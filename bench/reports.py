@@ -67,12 +67,29 @@ def reports() -> dict[str, str]:
     paths |= {f"/api/reliability, {p}": f"/api/reliability?period={p}" for p in ("today", "month")}
     paths["/api/turns"] = "/api/turns"
     paths["/api/turns/{id}"] = "/api/turns/{turn}"
+    paths["/api/turns, from the middle"] = "/api/turns?before={before_turn}"
+    paths |= {f"/api/turns, {trouble}": f"/api/turns?trouble={trouble}" for trouble in ("any", "error")}
+    paths["/api/turns, 15m, slowest first"] = f"/api/turns?period=15m&project={PROJECT}&sort=-duration_ms"
+    paths["/v1/sessions"] = "/v1/sessions"
+    paths["/v1/sessions/{id}"] = "/v1/sessions/{session}"
+    paths["/v1/sessions, from the middle"] = "/v1/sessions?before={before_session}"
+    paths["/v1/sessions, one project, fallback"] = f"/v1/sessions?project={PROJECT}&trouble=fallback"
+    paths["/v1/sessions, 15m, most expensive first"] = f"/v1/sessions?period=15m&project={PROJECT}&sort=-cost_usd"
+    paths["/v1/sessions, beginning of an id"] = "/v1/sessions?q={session}"
+    paths["/v1/requests/{id}"] = "/v1/requests/{before}"
     paths["/v1/logs"] = "/v1/logs"
     paths["/v1/logs, 1000"] = "/v1/logs?limit=1000"
     paths["/v1/logs, 1000, from the middle"] = "/v1/logs?limit=1000&before={before}"
     paths |= {f"/v1/logs, 1000, one {name}": f"/v1/logs?limit=1000&{name}={value}" for name, value in filters.items()}
     paths["/v1/logs, end of an id"] = "/v1/logs?q={ending}"
     paths["/v1/logs, three rare filters"] = f"/v1/logs?status=cancelled&project={PROJECT}&model={MODEL}"
+    paths["/v1/logs, 24h, errors of a provider"] = "/v1/logs?period=24h&status=error&provider=groq"
+    paths["/v1/logs, 1h, slowest of a project first"] = f"/v1/logs?period=1h&project={PROJECT}&sort=-ttfb_ms"
+    paths["/v1/logs, 24h, largest cost of a model first"] = f"/v1/logs?period=24h&project={PROJECT}&model={MODEL}&sort=-cost_usd"
+    paths |= {f"/api/pages/costs, {p}": f"/api/pages/costs?period={p}" for p in ("today", "month", "30d")}
+    paths["/api/pages/costs, month, by project"] = "/api/pages/costs?period=month&by=project"
+    paths |= {f"/api/pages/{name}": f"/api/pages/{name}" for name in ("projects", "keys", "models", "providers")}
+    paths |= {path: path for path in ("/v1/projects", "/v1/keys", "/v1/audit-log", "/v1/status", "/v1/compare")}
     paths["/v1/metrics"] = "/v1/metrics"
     paths["/v1/projects/{id}"] = f"/v1/projects/{PROJECT}"
     return paths
@@ -130,6 +147,8 @@ class Gateway(Bench):
         records = json.loads(self.get(connection, "/v1/logs?limit=1000&project=project-00"))
         turn = next(record for record in records if record["turn_id"])
         ids = {"before": records[-1]["id"], "ending": records[-1]["id"][-8:], "session": turn["session_id"], "turn": turn["turn_id"]}
+        for name, path in (("turn", "/api/turns"), ("session", "/v1/sessions")):
+            ids[f"before_{name}"] = json.loads(self.get(connection, path))[-1]["first_request_id"]
         connection.close()
         named_paths = reports().items()
         return {name: path.format(**ids) for name, path in named_paths}

@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.process, pytest.mark.needs_program("gcc")]
             "duplex.py", "--sessions 8 --seconds 4 --workers 2",
             [
                 r"added +p50 [\d.]+ ms  p99 [\d.]+ ms  p99.9 [\d.]+ ms  max [\d.]+ ms", r"late +p50 [\d.]+ ms  p99 [\d.]+ ms",
+                r"gateway +p50 [\d.]+ ms  p99 [\d.]+ ms",
                 r"frames +(\d+) sent, \1 answered, 0 lost, 0 out of order", r"sessions  worker 1 \d+, worker 2 \d+",
                 r"CPU       callers and vendor [\d.]+ %, keeper [\d.]+ %, worker 1 [\d.]+ %",
             ],
