@@ -9,7 +9,8 @@ from gw.admin.periods import read_period
 from gw.admin.request_models import one_of, project_filter
 from gw.errors import RequestError
 from gw.registry.catalog import Catalog
-from gw.store.queries import TROUBLES, NoSuchRecord, TurnFilter
+from gw.store.group_starts import TROUBLES
+from gw.store.queries import NoSuchRecord, TurnFilter
 from gw.store.window_pieces import TimeWindow
 
 T = TypeVar("T")

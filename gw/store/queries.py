@@ -13,6 +13,7 @@ import attrs
 import msgspec
 
 from gw.store import attempt_rollups, requests, rollups, windows
+from gw.store.group_starts import TURN, StartSearch, newest_groups
 from gw.store.latency import QueryContext
 from gw.store.latency import latencies as latencies
 from gw.store.latency import latency_points as latency_points
@@ -28,26 +29,6 @@ from gw.types.ids import Modality
 from gw.types.usage import RequestRecord
 
 MOST_REQUESTS = 200  # requests that are read of one turn, the first ones; an app may give all its requests one id
-
-_FIRST_REQUESTS = """
-select turn_id, session_id, project from requests t indexed by requests_{index}
-where turn_id is not null {conditions} and not exists (
-  select 1 from requests p indexed by requests_turn_id
-  where p.turn_id = t.turn_id and p.session_id is not distinct from t.session_id and p.project = t.project
-    and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
-order by timestamp desc, seq desc limit :limit"""
-_BEFORE = "timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
-_WITH_TROUBLE = """exists (
-  select 1 from requests p indexed by requests_turn_id
-  where p.turn_id = t.turn_id and p.session_id is not distinct from t.session_id and p.project = t.project and {trouble})"""
-INTERRUPTED = "status = 'cancelled' and modality <> 'stt'"
-TROUBLES = {
-    "error": "status = 'error' and not refused",
-    "fallback": "(status = 'fallback' or fallback_from is not null)",
-    "interruption": INTERRUPTED,
-    "any": f"(status = 'error' and not refused or status = 'fallback' or fallback_from is not null or {INTERRUPTED})",
-}
-"""Name of a filter of turns and sessions → condition that one of their requests must meet."""
 
 _AT_ONCE = 50  # turns read by one statement: with days of records apart, each statement looks into all of them
 _COLUMNS = requests.SELECT.partition(" from ")[0]
@@ -207,13 +188,7 @@ class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: float | None = None
     until: float | None = None
     trouble: str | None = None
-    """Name in TROUBLES."""
-
-    def conditions(self) -> tuple[list[str], dict[str, object]]:
-        """Return the conditions of the first request in SQL, and their values."""
-        tests = {"project": "project = :project", "since": "timestamp >= :since", "until": "timestamp < :until"}
-        bindings: dict[str, object] = {name: value for name in tests if (value := getattr(self, name)) is not None}
-        return [tests[name] for name in bindings], bindings
+    """Name in `group_starts.TROUBLES`."""
 
 
 ANY_TURN = TurnFilter()
@@ -242,15 +217,12 @@ def all_turns(context: QueryContext, most: int, wanted: TurnFilter) -> list[Turn
 
 def _turn_keys(context: QueryContext, limit: int, before: str | None, wanted: TurnFilter) -> list[tuple[str, str | None, str]]:
     """Return (turn id, session id, project) of each."""
-    conditions, bindings = wanted.conditions()
-    if wanted.trouble is not None:
-        conditions.append(_WITH_TROUBLE.format(trouble=TROUBLES[wanted.trouble]))
-    timestamp, seq = _place(context.db, before) or (0.0, 0)
-    if before is not None:
-        conditions.append(_BEFORE)
-    index = "turns" if wanted.project is None else "project"
-    sql = _FIRST_REQUESTS.format(index=index, conditions="".join(f" and {condition}" for condition in conditions))
-    return list(context.db.execute(sql, bindings | {"limit": limit, "timestamp": timestamp, "seq": seq}))
+    search = StartSearch(
+        group=TURN, index="turns" if wanted.project is None else "project", since=wanted.since, until=wanted.until,
+        conditions=() if wanted.project is None else ("project = :project",), bindings={"project": wanted.project},
+        before=_place(context.db, before), trouble=wanted.trouble,
+    )  # fmt: skip
+    return newest_groups(context.db, search, limit)
 
 
 def turn(context: QueryContext, turn_id: str, *, project: str | None, session_id: str | None) -> Turn | None:

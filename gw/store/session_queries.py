@@ -12,25 +12,15 @@ import apsw
 import attrs
 
 from gw.store import requests
+from gw.store.group_starts import SESSION, StartSearch, newest_groups
 from gw.store.latency import QueryContext
-from gw.store.queries import TROUBLES, NoSuchRecord, TurnFilter
+from gw.store.queries import NoSuchRecord, TurnFilter
 from gw.store.requests import heard_speech
 from gw.store.sql_connection import SqlConnection
 from gw.types.usage import RequestRecord, Usage
 
 MOST_REQUESTS = 10_000
 """Requests that are read of one session, the first ones: an app may give all its requests one id."""
-_FIRST_REQUESTS = """
-select session_id, project from requests t indexed by requests_{index}
-where session_id is not null {conditions} and not exists (
-  select 1 from requests p indexed by requests_session_id
-  where p.session_id = t.session_id and p.project = t.project
-    and p.timestamp <= t.timestamp and (p.timestamp < t.timestamp or p.seq < t.seq))
-order by timestamp desc, seq desc limit :limit"""
-_BEFORE = "timestamp <= :timestamp and (timestamp < :timestamp or seq < :seq)"
-_WITH_TROUBLE = """exists (
-  select 1 from requests p indexed by requests_session_id
-  where p.session_id = t.session_id and p.project = t.project and {trouble})"""
 _OF_SESSION = "indexed by requests_session_id where session_id = ? and project = ? order by timestamp, seq limit ?"
 _AT_ONCE = 50  # sessions read by one statement: with days of records apart, each statement looks into all of them
 _FIGURES = f"""
@@ -76,23 +66,22 @@ def all_sessions(context: QueryContext, most: int, wanted: SessionFilter) -> lis
 
 def _keys(context: QueryContext, limit: int, before: str | None, wanted: SessionFilter) -> list[tuple[str, str]]:
     """Return (session id, project) of each."""
-    conditions, bindings = wanted.conditions()
-    bindings["limit"] = limit
-    index = "time" if wanted.project is None else "project"
-    if part := wanted.id_part:
+    conditions, index = [], "time"
+    if wanted.project is not None:
+        conditions.append("project = :project")
+        index = "project"
+    part = wanted.id_part or ""
+    if part:
         conditions.append("session_id >= :part and session_id < :part_end")
-        bindings |= {"part": part, "part_end": part + chr(0x10FFFF)}
         index = "session_id"
-    if wanted.trouble is not None:
-        conditions.append(_WITH_TROUBLE.format(trouble=TROUBLES[wanted.trouble]))
-    if before is not None:
-        place = requests.place(context.db, before)
-        if place is None:
-            raise NoSuchRecord(before)
-        conditions.append(_BEFORE)
-        bindings |= {"timestamp": place[0], "seq": place[1]}
-    sql = _FIRST_REQUESTS.format(index=index, conditions="".join(f" and {condition}" for condition in conditions))
-    return list(context.db.execute(sql, bindings))
+    place = None if before is None else requests.place(context.db, before)
+    if before is not None and place is None:
+        raise NoSuchRecord(before)
+    search = StartSearch(
+        group=SESSION, index=index, conditions=conditions, since=wanted.since, until=wanted.until, before=place, trouble=wanted.trouble,
+        bindings={"project": wanted.project, "part": part, "part_end": part + chr(0x10FFFF)},
+    )  # fmt: skip
+    return newest_groups(context.db, search, limit)
 
 
 def session(context: QueryContext, session_id: str, project: str | None) -> Session | None:

@@ -9,7 +9,7 @@ from gw.admin import session_reports, turn_reports
 from gw.admin.filtered_lists import MOST_SORTED, NEWEST
 from gw.admin.session_reports import SessionDetail, SessionSummary
 from gw.admin.turn_reports import TurnDetail, TurnSummary
-from gw.store.queries import TROUBLES
+from gw.store.group_starts import TROUBLES
 from gw.web.reply import Reply
 from gw.web.route import READ_LAG_S, QueryField, Request, Route
 from gw.web.routes_reports import FILES, FORMAT, PROJECT, TIMES, as_file, limit_field, wanted_rows

@@ -49,7 +49,8 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     answer_s = ANSWER_S
     stop: Callable[[], bool] | None = None
-    """When it returns True, the statement that runs is cancelled. Called in the connection's thread, ten times a second."""
+    """When it returns True, the statement that runs is cancelled, and no other begins. Called in the connection's thread, before each
+    statement and ten times a second."""
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
         return super().wait(self._bounded(gen), *args, **options)
@@ -94,6 +95,8 @@ class PgConnection:
         self.raw = raw
 
     def execute(self, statements: str, bindings: Any = None, /) -> PgRows:
+        if self.raw.stop is not None and self.raw.stop():
+            raise errors.QueryCanceled("stopped before the statement began")
         cursor = psycopg.ClientCursor(self.raw)
         cursor.execute(translate(statements).encode(), _storable(bindings or ()))
         return PgRows(cursor)

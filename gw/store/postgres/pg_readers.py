@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Concatenate, ParamSpec, TypeVar
@@ -30,19 +31,20 @@ _SIZE = "select sum(pg_total_relation_size(oid)) from pg_class where relnamespac
 
 
 class ReadConnections:
-    """Read-only connections. Used by several threads."""
+    """Read-only connections. Used by several threads. `limit_s`: for all statements of a report together."""
 
-    def __init__(self, url: Secret) -> None:
+    def __init__(self, url: Secret, *, limit_s: float = READ_LIMIT_S) -> None:
         self.name = named(url)
-        self._url = url
+        self._url, self._limit_s = url, limit_s
         self._idle: IdleConnections[PgConnection] = IdleConnections()
 
     @contextmanager
     def connection(self, stop: Callable[[], bool]) -> Iterator[PgConnection]:
         """Yield a read-only connection, whose statement is cancelled soon after `stop` returns True. Raises StoreUnavailable."""
+        until = time.monotonic() + self._limit_s
         with translated(self.name):
             db = self._take()
-            db.raw.stop = stop
+            db.raw.stop = lambda: stop() or time.monotonic() > until
             try:
                 yield db
             except errors.QueryCanceled:
@@ -55,7 +57,7 @@ class ReadConnections:
         db = self._idle.take()
         if db is not None and not db.is_lost and _answers(db):
             return db
-        db = connect(self._url, read_only=True, statement_s=READ_LIMIT_S)
+        db = connect(self._url, read_only=True, statement_s=self._limit_s)
         try:
             if (stored := pg_schema.check(db, self.name)) < pg_schema.VERSION:
                 remedy = f"`gw db migrate` or the next `gw serve` brings it to {pg_schema.VERSION}"
