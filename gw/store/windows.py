@@ -36,8 +36,8 @@ select provider, model_id, project, modality, coalesce(sum(cost_nusd), 0), count
        sum(coalesce(nullif(audio_seconds, 0), json_extract(measured, '$.audio_seconds'), 0.0)),
        sum(coalesce(nullif(characters, 0), json_extract(measured, '$.characters'), 0)),
        coalesce(sum(wasted_nusd), 0), sum(estimated_nusd), count(*) filter (where pricing_source <> ''),
-       sum(saved_nusd)
-from {{records}} and not {_HAS_PARTS} group by 1, 2, 3, 4"""
+       sum(saved_nusd), case when {_HAS_PARTS} then 1 else 0 end
+from {{records}} group by 1, 2, 3, 4, 17"""
 _COUNTS = {
     "requests": "1",
     "errors": "status = 'error' and not refused",
@@ -93,8 +93,13 @@ def _cost_rows(db: SqlConnection, piece: Piece, project: str | None) -> Iterator
         yield from rollups.costs(db, piece.first, project, until=piece.last, grain=piece.grain)
         return
     records, bindings = _from_records(piece, project)
-    for row in db.execute(_COSTS.format(records=records), bindings):
-        yield struct_of(CostRow, row)
+    any_divided = False
+    for *row, is_divided in db.execute(_COSTS.format(records=records), bindings):
+        any_divided = any_divided or bool(is_divided)
+        if not is_divided:
+            yield struct_of(CostRow, row)
+    if not any_divided:
+        return  # without another look at all of them
     divided = f"{requests.SELECT.partition(' from ')[0]} from {records} and {_HAS_PARTS}"
     yield from rollups.cost_rows(requests.record_of(row) for row in db.execute(divided, bindings))
 
@@ -162,24 +167,31 @@ def _points_of(db: SqlConnection, piece: Buckets | Minutes, *, by: str, project:
 def _counted(
     db: SqlConnection, piece: Rows, step_s: int, metric: Metric, by: str, project: str | None, model_id: str | None
 ) -> Iterator[tuple[tuple[int, str], int]]:
-    """Yield each record's part. Adding them up here is faster than a `group by` with thousands of groups."""
+    """Yield what is to be added up. With steps shorter than an hour that is a part for each record: thousands of groups are added up
+    faster here than by a `group by`.
+    """
     by_vendor = metric == "cost" and (by in ("provider", "model") or model_id is not None)
     records, bindings = _from_records(piece, project, None if by_vendor else model_id)
     bucket = f"cast(timestamp as integer) / {step_s}"  # of a time after 1970
+    value, count, groups = _COUNTS[metric], "1", ""
+    if step_s >= HOUR_S:
+        value = f"count(*) filter (where {value})" if metric == "errors" else f"sum({value})"
+        count, groups = "count(*)", f" group by {bucket}, {_BY[by]}" if by != "none" else f" group by {bucket}"
     if not by_vendor:
-        for step, name, value in db.execute(f"select {bucket}, {_BY[by]}, {_COUNTS[metric]} from {records}", bindings):
-            yield (step, name), value
+        for step, name, counted in db.execute(f"select {bucket}, {_BY[by]}, {value} from {records}{groups}", bindings):
+            yield (step, name), counted
         return
-    columns = f"{bucket}, {_BY[by]}, {_COUNTS[metric]}, model_id, project, modality, {_PARTS}"
-    for step, name, value, model, owner, modality, attempts in db.execute(f"select {columns} from {records}", bindings):
+    columns = f"{bucket}, {_BY[by]}, {value}, model_id, project, modality, {_PARTS}, {count}"
+    groups += f", model_id, project, modality, {_PARTS}" if groups else ""
+    for step, name, counted, model, owner, modality, attempts, alike in db.execute(f"select {columns} from {records}{groups}", bindings):
         if attempts is None:
             if model_id in (None, model):
-                yield (step, name), value
+                yield (step, name), counted
             continue
         for part in requests.parts_of(attempts):
             if model_id in (None, part.model_id):
                 names = {"provider": part.provider_id, "model": part.model_id, "project": owner, "modality": modality}
-                yield (step, names.get(by, "")), part.cost_nusd or 0
+                yield (step, names.get(by, "")), (part.cost_nusd or 0) * alike
 
 
 # ---- a window compared with the one before
