@@ -14,6 +14,7 @@ import trio
 
 from gw.providers.sim import fsk
 from gw.types.asgi import ASGIApp
+from gw.types.llm import ChatRequest
 from gw.types.tts import SpeakRequest
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import Daemon, starter
@@ -27,6 +28,9 @@ from tests.fakes.vendors.openai import FakeOpenAI
 
 KEY = "vendor-key"
 TEXT = "what is the weather in Paris today"
+STORY_WANTED = "tell me a long story"
+STORY = "Once upon a time there was a gateway that spoke with everybody. " * 15
+"""The answer to these words: speech of more than 30 s, so that there is something to interrupt also on a busy machine."""
 
 
 @attrs.frozen(kw_only=True)
@@ -43,8 +47,12 @@ def _spoken(request: SpeakRequest) -> bytes:
     return b"".join(fsk.encode(request.text, 24_000))
 
 
+def _reply(request: ChatRequest) -> str:
+    return STORY if STORY_WANTED.encode() in bytes(request.fields["messages"]) else TEXT
+
+
 _LIVE: Mapping[str, Any] = {"api_key": KEY, "transcript": TEXT}
-_LIKE_OPENAI: Mapping[str, Any] = {**_LIVE, "reply": TEXT, "speech_pcm": _spoken}
+_LIKE_OPENAI: Mapping[str, Any] = {**_LIVE, "reply": _reply, "speech_pcm": _spoken}
 VENDORS: Mapping[str, Vendor] = {
     "deepgram": Vendor(
         fake=lambda: FakeDeepgram(**_LIVE),
@@ -79,7 +87,7 @@ VENDORS: Mapping[str, Vendor] = {
         root="/openai/v1",
     ),
     "anthropic": Vendor(
-        fake=lambda: FakeAnthropic(api_key=KEY, reply=TEXT),
+        fake=lambda: FakeAnthropic(api_key=KEY, reply=_reply),
         models={"llm": "claude-haiku-4-5"},
         others={"llm": "groq/llama-3.3-70b-versatile"},
     ),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.gateway_pair import TEXT, spoken_text
+from tests.clients.gateway_pair import STORY_WANTED, TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
@@ -87,28 +87,25 @@ def test_two_turns_without_an_error(drop_in, package, who):
 @BY_THREE
 def test_the_user_interrupts_and_the_history_keeps_what_was_heard(drop_in, package, who):
     package("agents")
-    story = (
-        "once upon a time there was a gateway that spoke with everybody and never lost a word of what was said to it"
-    )
 
-    async def talk() -> tuple[list[Any], Any]:
+    async def talk() -> tuple[list[Any], dict[str, Any]]:
         runner, config = _runner(drop_in, who)
         seen: list[Any] = []
         session = await runner.run(model_config=config)
         async with session:
-            await session.send_message(story)
+            await session.send_message(STORY_WANTED)
             await _until(session, seen, "response.output_audio.delta")
             await asyncio.sleep(1.0)
             speaking = asyncio.create_task(_speak(session, "Stop!"))
-            await _until(session, seen, "conversation.item.truncated")
-            await _until(session, seen, "conversation.item.retrieved")
+            truncated = await _until(session, seen, "conversation.item.truncated")
+            while (retrieved := await _until(session, seen, "conversation.item.retrieved"))["item"]["id"] != truncated["item_id"]:
+                pass
             speaking.cancel()
-            return seen, None
+            return seen, retrieved["item"]
 
-    seen, _ = asyncio.run(asyncio.wait_for(talk(), 60))
+    seen, retrieved = asyncio.run(asyncio.wait_for(talk(), 60))
     raw = [e.data.data for e in seen if e.type == "raw_model_event" and e.data.type == "raw_server_event"]
     assert any(event.type == "audio_interrupted" for event in seen)
-    retrieved = [event for event in raw if event["type"] == "conversation.item.retrieved"][-1]["item"]
     heard = retrieved["content"][0]["transcript"]
     generated = "".join(e["delta"] for e in raw if e["type"] == "response.output_audio_transcript.delta")
     assert generated.startswith(heard)

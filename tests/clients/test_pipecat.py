@@ -39,7 +39,10 @@ def address(demo, quiet):
 
 
 async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> list[Any]:
-    """Send `frames` through the pipeline; everything that came out at its end up to the first frame of type `until`."""
+    """Send `frames` through the pipeline; everything that came out at its end up to the first frame of type `until`.
+
+    A type among `frames` holds back those after it until a frame of that type has come out.
+    """
     from pipecat.frames.frames import EndFrame, ErrorFrame
     from pipecat.pipeline.pipeline import Pipeline
     from pipecat.pipeline.worker import PipelineParams, PipelineWorker
@@ -48,13 +51,15 @@ async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> 
 
     out: list[Any] = []
     errors: list[str] = []
-    ready, done = asyncio.Event(), asyncio.Event()
+    ready, done, arrived = asyncio.Event(), asyncio.Event(), asyncio.Condition()
 
     class Sink(FrameProcessor):
         async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
             await super().process_frame(frame, direction)
             if not done.is_set():
                 out.append(frame)
+            async with arrived:
+                arrived.notify_all()
             if isinstance(frame, until):
                 done.set()
             await self.push_frame(frame, direction)
@@ -74,7 +79,12 @@ async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> 
 
     async def feed() -> None:
         await ready.wait()
-        await worker.queue_frames(frames)
+        for frame in frames:
+            if isinstance(frame, type):
+                async with arrived:
+                    await arrived.wait_for(lambda kind=frame: done.is_set() or any(isinstance(one, kind) for one in out))
+            else:
+                await worker.queue_frame(frame)
         await done.wait()
         await worker.queue_frame(EndFrame())
 

@@ -12,7 +12,7 @@ import attrs
 import pytest
 
 from gw.providers.sim import fsk
-from tests.clients.gateway_pair import TEXT
+from tests.clients.gateway_pair import STORY_WANTED, TEXT
 
 pytestmark = [
     pytest.mark.clients,
@@ -128,7 +128,7 @@ def test_an_answer_is_truncated_at_the_word_and_retrieved(talk, who):
 @WHO
 def test_speech_over_an_answer_reports_what_was_heard(talk, who):
     with talk(who) as session:
-        session.write(TEXT)
+        session.write(STORY_WANTED)
         (answer,) = session.respond().output
         session.speak(SENTENCE)
         truncated = session.until("conversation.item.truncated")
