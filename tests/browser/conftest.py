@@ -28,17 +28,19 @@ CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
 WITHIN_MS = 30_000
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-RECORDED_WITHIN_S = 30.0
+RECORDED_WITHIN_S = 60.0
 ADMIN = "admin-token-8351026789"
 GUARDED = f"""
 providers:
   sim: {{}}
   slow: {{type: sim, latency_ms: 1500}}
+  stalled: {{type: sim, latency_ms: 600000}}
 models:
   stt: [sim/tone]
   llm:
     sim/echo: {{display_name: Echo}}
     slow/echo: {{}}
+    stalled/echo: {{}}
   tts: [sim/tone]
 projects:
   shop: {{name: The shop, daily_budget: 2.0}}

@@ -32,7 +32,7 @@ def watched(tmp_path_factory):
         site = Site(start(YAML.format(url=url, secret=SECRET).replace("<team>", "team")).url)
         site.chat(project="shop")
         receiver.wait_for(lambda r: len(r.incidents) == 2)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not site.ask("/v1/alerts")["receivers"][1]["last_error"]:
             assert time.monotonic() < deadline
         yield site

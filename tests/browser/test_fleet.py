@@ -35,7 +35,7 @@ def member(tmp_path_factory, server):
 
 
 def test_settings_show_the_fleet_as_the_api_does(member, server, view, axe):
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while "error" in member.chat():  # the server grants budgets a moment after its start
         assert time.monotonic() < deadline
     spent = member.ask("/v1/costs")["total"]
@@ -55,7 +55,7 @@ def test_settings_show_the_fleet_as_the_api_does(member, server, view, axe):
     page.evaluate(axe)
     assert page.evaluate(FOUND) == []
     server.kill()
-    page.get_by_text("cannot be used").wait_for(timeout=15_000)
+    page.get_by_text("cannot be used").wait_for()
     assert row.count() == 0
 
 

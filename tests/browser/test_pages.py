@@ -175,8 +175,11 @@ def test_models_slower_than_the_warning_are_marked(guarded, view):
     for model in ("slow/echo", "sim/echo"):
         guarded.chat(model=model)
     page = view(guarded, extra_http_headers=guarded.headers).open("/latency")
-    assert page.locator("tr", has_text="slow/echo").locator("td.warn").count() == 2  # p95 and p99
-    assert page.locator("tr", has_text="sim/echo").locator("td.warn").count() == 0
+    answer = guarded.ask("/v1/latency")
+    for model in ("slow/echo", "sim/echo"):  # on a busy machine the other one may be slow, too
+        late = [name for name in ("p95", "p99") if answer[model]["ttfb_percentiles"][name] > 300]
+        assert len(late) == 2 or model == "sim/echo"
+        assert page.locator("tr", has_text=model).locator("td.warn").count() == len(late)
 
 
 def test_costs_by_every_split_and_export(used, view):

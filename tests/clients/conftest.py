@@ -15,12 +15,14 @@ import urllib.request
 import wave
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.error import HTTPError
 
 import attrs
 import pytest
 
 from tests.clients.matrix import Results
 from tests.e2e.conftest import Daemon, starter
+from tests.e2e.test_workers_live import wait_for
 
 HOW_TO_INSTALL = {
     "flite": "apt-get install flite",
@@ -42,9 +44,20 @@ class Gateway:
         return self.daemon.url + "/v1"
 
     def record(self, request_id: str) -> dict[str, Any]:
-        """What the gateway wrote down about one request."""
-        with urllib.request.urlopen(f"{self.base}/requests/{request_id}") as response:
-            record: dict[str, Any] = json.load(response)
+        """What the gateway wrote down about one request. It does so a moment after the caller has the answer."""
+
+        def find() -> dict[str, Any] | None:
+            try:
+                with urllib.request.urlopen(f"{self.base}/requests/{request_id}") as response:
+                    found: dict[str, Any] = json.load(response)
+            except HTTPError as error:
+                with error:
+                    if error.code != 404:
+                        raise
+                return None
+            return found
+
+        record: dict[str, Any] = wait_for(find)
         return record
 
 

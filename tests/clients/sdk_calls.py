@@ -27,7 +27,7 @@ VOICE = "own"
 RATE_HZ = 16_000
 PCM = b"".join(fsk.encode(SAID, RATE_HZ)) + bytes(2 * RATE_HZ)
 RECORDING = wav.header(PCM_16K, len(PCM)) + PCM
-ANSWER_S = 30.0
+ANSWER_S = 120.0
 SdkCall = Callable[[str, str], str]
 
 

@@ -104,7 +104,7 @@ def test_livekit_plugin(drop_in, package, who):
             await ears.aclose()
         return events
 
-    events = asyncio.run(asyncio.wait_for(talk(), 40))
+    events = asyncio.run(asyncio.wait_for(talk(), 120))
     finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
     assert " ".join(finals).strip() == TEXT
 

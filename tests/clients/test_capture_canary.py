@@ -47,7 +47,7 @@ def session(daemon: Daemon, path: str) -> Iterator[ClientConnection]:
 
 
 def ask(daemon: Daemon, path: str) -> bytes:
-    with urllib.request.urlopen(daemon.url + path, timeout=20) as answer:
+    with urllib.request.urlopen(daemon.url + path, timeout=90) as answer:
         data: bytes = answer.read()
         return data
 
@@ -63,7 +63,7 @@ def call(daemon: Daemon, heard: bytes) -> bytes:
     with session(daemon, "/v1/speak") as socket:
         socket.send('{"type":"Speak","text":"It is sunny in Paris."}')
         socket.send('{"type":"Flush"}')
-        while '"Flushed"' not in str(message := socket.recv(timeout=20)):
+        while '"Flushed"' not in str(message := socket.recv(timeout=90)):
             spoken += message if isinstance(message, bytes) else b""
     return bytes(spoken)
 
@@ -85,7 +85,7 @@ def test_the_sound_of_a_call_is_in_clear_nowhere(tmp_path: Path):
             for _ in range(2 + 6 * 2 * RATE_HZ // len(heard)):
                 socket.send(heard)  # more than a part of five seconds: one is handed over, one is in memory
             socket.send('{"type":"Finalize"}')
-            socket.recv(timeout=20)
+            socket.recv(timeout=90)
             daemon.stop(signal.SIGABRT)
         daemon.reader.join()
         shown["the log"] = daemon.text().encode()

@@ -130,7 +130,7 @@ def test_livekit_plugin(drop_in, package, who):
             await ears.aclose()
         return pcm, events
 
-    pcm, events = asyncio.run(asyncio.wait_for(talk(), 40))
+    pcm, events = asyncio.run(asyncio.wait_for(talk(), 120))
     assert spoken_text(pcm, 24_000) == TEXT + "."
     finals = [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT]
     assert " ".join(finals).strip() == TEXT

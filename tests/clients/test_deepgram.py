@@ -175,7 +175,7 @@ def test_livekit_plugin(drop_in, package, who):
             await ears.aclose()
         return pcm, once.alternatives[0].text, events
 
-    pcm, once, events = asyncio.run(asyncio.wait_for(talk(), 40))
+    pcm, once, events = asyncio.run(asyncio.wait_for(talk(), 120))
     assert spoken_text(pcm, 24_000) == TEXT
     assert once == TEXT
     assert [e.alternatives[0].text for e in events if e.type == stt.SpeechEventType.FINAL_TRANSCRIPT] == [TEXT]

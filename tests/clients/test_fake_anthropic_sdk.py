@@ -32,7 +32,7 @@ async def ask(fake, nursery):
 
     async def run(use: Callable[[anthropic.Anthropic], T], api_key: str = "test-key") -> T:
         def in_thread() -> T:
-            with anthropic.Anthropic(base_url=address, api_key=api_key, max_retries=0, timeout=10) as client:
+            with anthropic.Anthropic(base_url=address, api_key=api_key, max_retries=0, timeout=60) as client:
                 return use(client)
 
         return await trio.to_thread.run_sync(in_thread)

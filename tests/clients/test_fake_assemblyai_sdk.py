@@ -84,7 +84,7 @@ class Ears:
         self.over = threading.Event()
         host = address.replace("http", "ws", 1)
         self.client = StreamingClient(
-            StreamingClientOptions(api_key="test-key", api_host=host, max_connection_retries=0, connect_timeout=10)
+            StreamingClientOptions(api_key="test-key", api_host=host, max_connection_retries=0, connect_timeout=60)
         )
         for kind in StreamingEvents:
             self.client.on(kind, lambda _, event: self._hear(event))

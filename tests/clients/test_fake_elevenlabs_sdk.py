@@ -56,7 +56,7 @@ async def listen(client: Any, strategy: str, **options: Any) -> list[dict[str, A
             await connection.send({"audio_base_64": b64encode(PCM[at : at + 1_600]).decode()})
         if strategy == "manual":
             await connection.commit()
-        await asyncio.wait_for(done.wait(), 20)
+        await asyncio.wait_for(done.wait(), 120)
         await connection.close()
         return messages
 

@@ -33,7 +33,7 @@ MODEL = "gemini-3.8-live"
 TEXT = "what is the weather in Paris"
 PCM = b"".join(fsk.encode(TEXT, 16_000)) + bytes(16_000)
 FRAMES = [PCM[at : at + 3_200] for at in range(0, len(PCM), 3_200)]
-WITHIN_S = 30
+WITHIN_S = 120
 
 
 @attrs.frozen

@@ -58,9 +58,9 @@ async def test_a_session(fake, address):
         session.once("ended")(ended.set_result)
         for frame in FRAMES:
             session.send_audio(frame)
-        await asyncio.wait_for(connected, 20)  # until then it forgets that it was to stop
+        await asyncio.wait_for(connected, 120)  # until then it forgets that it was to stop
         session.stop_recording()
-        return heard, failed, (await asyncio.wait_for(ended, 20)).code
+        return heard, failed, (await asyncio.wait_for(ended, 120)).code
 
     heard, failed, code = await trio.to_thread.run_sync(lambda: asyncio.run(use()))
     assert (failed, code) == ([], 1_000)

@@ -28,7 +28,7 @@ async def ask(fake, nursery, not_ours):
     address = await nursery.start(serve_asgi, fake)
 
     async def run(use: Callable[[ollama.Client], T]) -> T:
-        return await trio.to_thread.run_sync(lambda: use(ollama.Client(host=address, timeout=10)))
+        return await trio.to_thread.run_sync(lambda: use(ollama.Client(host=address, timeout=60)))
 
     return run
 

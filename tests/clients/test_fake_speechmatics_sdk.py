@@ -93,7 +93,7 @@ async def test_a_forced_end(address):
             await client.start_session(audio_format=audio)
             await client.send_audio(PCM[: len(PCM) // 2])
             await client.force_end_of_utterance()
-            await asyncio.wait_for(ended.wait(), 5)
+            await asyncio.wait_for(ended.wait(), 120)
             await client.stop_session()
         return messages
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 import warnings
 
@@ -17,6 +16,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakRequest
+from tests.fakes.free_port import free_port
 from tests.fakes.recording import recognized, spoken, wav_of
 from tests.fakes.vendors.wyoming import FakeWyoming
 
@@ -75,9 +75,7 @@ class Handler(AsyncEventHandler):
 @pytest.fixture
 def library_server():
     """A port on which the library's server runs, in a thread of its own."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     begun, loop = threading.Event(), asyncio.new_event_loop()
 
     async def run():
@@ -90,10 +88,10 @@ def library_server():
     stop = asyncio.Event()
     thread = threading.Thread(target=lambda: loop.run_until_complete(run()))
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(30)
     yield port
     loop.call_soon_threadsafe(stop.set)
-    thread.join(10)
+    thread.join(30)
     loop.close()
 
 
@@ -104,7 +102,7 @@ def account(provider_type, port):
 
 
 async def test_our_providers_at_the_librarys_server(library_server):
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         stt, tts = account("whisper", library_server), account("piper", library_server)
         await whisper.check(stt)
         await piper.check(tts)
@@ -140,7 +138,7 @@ async def test_the_librarys_client_at_our_fake(nursery):
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     nursery.start_soon(trio.serve_listeners, fake, listeners)
     port = listeners[0].socket.getsockname()[1]
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         info, transcript, start, sound, last = await trio.to_thread.run_sync(lambda: asyncio.run(_as_client(port)))
     assert [model.name for model in info.asr[0].models] == ["small"]
     assert (transcript.text.strip(), transcript.language) == ("hello there", "en")

@@ -86,7 +86,7 @@ def test_livekit(addresses, package, who):
             await session.aclose()
         return errors, heard, answer, reply
 
-    errors, heard, answer, reply = asyncio.run(asyncio.wait_for(talk(), 40))
+    errors, heard, answer, reply = asyncio.run(asyncio.wait_for(talk(), 120))
     assert errors == []
     assert heard == [SENTENCE]
     assert TEXT in spoken_text(answer, 24_000)

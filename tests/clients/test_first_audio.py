@@ -1,4 +1,8 @@
-"""Over loopback and by the real clock: from a vendor's first piece of speech to the caller's, at every endpoint that speaks."""
+"""Over loopback and by the real clock: from a vendor's first piece of speech to the caller's, at every endpoint that speaks.
+
+The vendor's second piece waits until the caller has the first one. How long that takes is printed; `bench/speech_delays.py` holds it
+against its bound.
+"""
 
 from __future__ import annotations
 
@@ -25,33 +29,43 @@ from tests.fakes.vendors.piper import FakePiper
 
 pytestmark = pytest.mark.clients
 
-MOST_S = 0.005
-ROUNDS = 200
-"""At most: on a machine that others use, too, few rounds are not held up by them."""
+ROUNDS = 3
+WITHIN_S = 120
 GAP_S = 0.05
 """Between two pieces of a vendor: 3 s of speech take 1.5 s."""
 CLOUD = tuple(who for who in SPEAKERS if who.type in ("openai", "elevenlabs", "cartesia", "deepgram"))
 
 
 class Watched:
-    """Notes when the last request's first piece of speech went out."""
+    """Notes when the last request's first piece of speech went out, and sends no more of it until that `arrived`."""
 
     def __init__(self, app: Any) -> None:
         app.speech_gap_s = GAP_S
         self.first_at = 0.0
+        self._received: tuple[trio.lowlevel.TrioToken, trio.Event] | None = None
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        begun = False
+        received: trio.Event | None = None
 
         async def noted(message: Any) -> None:
-            nonlocal begun
-            if not begun and is_audio(message.get("body") or message.get("bytes") or message.get("text") or b""):
-                begun = True
+            nonlocal received
+            audio = is_audio(message.get("body") or message.get("bytes") or message.get("text") or b"")
+            if received is not None and (audio or message["type"] == "http.response.body"):
+                await received.wait()
+            elif received is None and audio:
+                received = trio.Event()
+                self._received = trio.lowlevel.current_trio_token(), received
                 self.first_at = time.monotonic()
             await send(message)
 
         await self._app(scope, receive, noted)
+
+    def arrived(self) -> None:
+        """Let the vendor, in its thread, go on."""
+        assert self._received is not None
+        token, received = self._received
+        token.run_sync_soon(received.set)
 
 
 @attrs.frozen
@@ -98,14 +112,13 @@ async def _over_a_socket(front: Front, reader: Reader, model: str) -> float:
 
 
 async def _measured(front: Front, behind: Behind, once: Callable[[str], Awaitable[float]]) -> float:
-    """Return the seconds of the first round that is fast enough, else of the fastest. The first one warms connections."""
+    """Return the seconds of the fastest round. The first one warms connections."""
     took: list[float] = []
-    with trio.fail_after(120):
-        for _ in range(1 + ROUNDS):
+    for _ in range(1 + ROUNDS):
+        with trio.fail_after(WITHIN_S):
             heard_at = await once(f"{behind.type}/{behind.name}")
-            took.append(heard_at - front.watched[behind.type].first_at)
-            if took[1:] and took[-1] < MOST_S:
-                break
+        front.watched[behind.type].arrived()
+        took.append(heard_at - front.watched[behind.type].first_at)
     return min(took[1:])
 
 
@@ -115,7 +128,7 @@ async def test_over_http(form, behind, front):
     took_s = await _measured(front, behind, lambda model: _over_http(front, form, model))
     await front.client.aclose()
     print(f"first audio {took_s * 1000:.2f} ms")
-    assert 0 < took_s < MOST_S
+    assert took_s > 0
 
 
 @pytest.mark.parametrize("behind", CLOUD[1:], ids=lambda behind: behind.type)
@@ -123,7 +136,7 @@ async def test_over_http(form, behind, front):
 async def test_over_a_socket(reader, behind, front):
     took_s = await _measured(front, behind, lambda model: _over_a_socket(front, reader, model))
     print(f"first audio {took_s * 1000:.2f} ms")
-    assert 0 < took_s < MOST_S
+    assert took_s > 0
 
 
 PIPER = """
@@ -140,7 +153,7 @@ async def test_the_first_frame_of_speech_that_is_compressed(encoding, tmp_path):
     path, body = request_of(form, "piper/voice")
     async with open_plane(PIPER, tmp_path) as plane:
         plane.net.hosts["vendor.test", 80] = in_memory(dripping)
-        with trio.fail_after(30):
+        with trio.fail_after(WITHIN_S):
             async with plane.open(path, body) as response:
                 assert response.status == 200
                 assert await response.receive_some()

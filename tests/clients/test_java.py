@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.clients
 
 SOURCE = Path(__file__).with_name("programs") / "Http.java"
-WITHIN_S = 60
+WITHIN_S = 120
 
 
 def test_the_jdks_client_offers_http_2_and_is_served(demo, tool):

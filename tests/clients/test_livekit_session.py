@@ -20,6 +20,7 @@ import pytest
 from gw.providers.sim import fsk
 from tests.clients.conftest import Gateway
 from tests.e2e.conftest import starter
+from tests.e2e.test_workers_live import wait_for
 
 pytestmark = [
     pytest.mark.clients,
@@ -34,7 +35,7 @@ models: {stt: {sim/tone: {price: {unit: hour, usd: 36}}}, llm: {sim/echo: {}}, t
 RATE_HZ = 16_000
 FRAME = RATE_HZ // 50
 SAID = ["what is the weather in Paris", "and what is it tomorrow"]
-WITHIN_S = 30
+WITHIN_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -141,11 +142,16 @@ async def call_of(gateway: Gateway, questions: list[str]) -> Call:
         return await converse(plugins, questions)
 
 
-def turns(gateway: Gateway) -> list[dict[str, Any]]:
-    """The newest first, each with its stages."""
-    with urllib.request.urlopen(gateway.daemon.url + "/api/turns") as answer:
-        recorded = json.load(answer)
-    return [turn(gateway, one["turn_id"]) for one in recorded]
+def turns(gateway: Gateway, count: int, stages: int = 3) -> list[dict[str, Any]]:
+    """Wait for so many turns with all their stages, whose records come a moment after their calls' ends. The newest first."""
+
+    def complete() -> list[dict[str, Any]] | None:
+        with urllib.request.urlopen(gateway.daemon.url + "/api/turns") as answer:
+            recorded = [turn(gateway, one["turn_id"]) for one in json.load(answer)]
+        return recorded if len(recorded) >= count and all(len(one["stages"]) >= stages for one in recorded) else None
+
+    found: list[dict[str, Any]] = wait_for(complete)
+    return found
 
 
 def turn(gateway: Gateway, turn_id: str) -> dict[str, Any]:
@@ -166,7 +172,7 @@ def test_a_session_is_held_and_its_turns_are_waterfalls(gateway, package):
     assert call.history == [(role, text) for text in SAID for role in ("user", "assistant")]
     assert understood(call.pcm, call.rate_hz).split() == " ".join(SAID).split()
 
-    recorded = turns(gateway)[::-1]
+    recorded = turns(gateway, len(SAID))[::-1]
     assert len(recorded) == len(SAID)
     sessions = {turn["session_id"] for turn in recorded}
     assert len(sessions) == 1
@@ -193,7 +199,7 @@ def test_two_sessions_with_one_key_at_once_are_not_mixed(gateway, package):
     """Their requests differ only in their words."""
     package("livekit")
     questions = [["who lives in the blue house", "and in the green one"], ["when does the train to Rome leave", "and to Oslo"]]
-    before = {turn["turn_id"] for turn in turns(gateway)}
+    before = {turn["turn_id"] for turn in turns(gateway, 0)}
 
     async def both() -> list[Call]:
         return await asyncio.gather(*(call_of(gateway, texts) for texts in questions))
@@ -201,7 +207,7 @@ def test_two_sessions_with_one_key_at_once_are_not_mixed(gateway, package):
     calls = asyncio.run(both())
     for call, texts in zip(calls, questions, strict=True):
         assert [text for role, text in call.history if role == "assistant"] == texts
-    recorded = [turn for turn in turns(gateway) if turn["turn_id"] not in before]
+    recorded = [turn for turn in turns(gateway, len(before) + 4) if turn["turn_id"] not in before]
     assert [[stage["modality"] for stage in turn["stages"]] for turn in recorded] == [["stt", "llm", "tts"]] * 4
     by_session: dict[str, list[int]] = {}
     for turn in recorded:

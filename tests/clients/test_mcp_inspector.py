@@ -30,7 +30,7 @@ projects: {shop: {daily_budget: 2}}
 serve: {port: 0}
 mcp: {enabled: true, port: 0}
 """
-WITHIN_S = 60
+WITHIN_S = 120
 Json = dict[str, Any]
 
 

@@ -16,7 +16,7 @@ from tests.clients.gateway_pair import TEXT, spoken_text
 pytestmark = pytest.mark.clients
 
 NODE = Path(__file__).with_name("node")
-WITHIN_S = 60
+WITHIN_S = 120
 WHO = pytest.mark.parametrize("who", ["own", "other"])
 
 

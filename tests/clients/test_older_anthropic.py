@@ -37,7 +37,7 @@ def test_livekit_plugin(drop_in, package, who):
         await model.aclose()
         return chunks, listed
 
-    chunks, listed = asyncio.run(asyncio.wait_for(talk(), 40))
+    chunks, listed = asyncio.run(asyncio.wait_for(talk(), 120))
     pieces = [chunk.delta.content for chunk in chunks if chunk.delta and chunk.delta.content]
     assert "".join(pieces) == TEXT
     assert len(pieces) > 3

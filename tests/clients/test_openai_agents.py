@@ -73,7 +73,7 @@ def test_two_turns_without_an_error(drop_in, package, who):
             await _until_quiet(session, seen)
             return seen, list(session._history)
 
-    seen, history = asyncio.run(asyncio.wait_for(talk(), 60))
+    seen, history = asyncio.run(asyncio.wait_for(talk(), 120))
     raw = [e.data.data for e in seen if e.type == "raw_model_event" and e.data.type == "raw_server_event"]
     updated = [event for event in raw if event["type"] == "session.updated"]
     assert updated[-1]["session"]["audio"]["input"]["turn_detection"]["type"] == "semantic_vad"
@@ -103,7 +103,7 @@ def test_the_user_interrupts_and_the_history_keeps_what_was_heard(drop_in, packa
             speaking.cancel()
             return seen, retrieved["item"]
 
-    seen, retrieved = asyncio.run(asyncio.wait_for(talk(), 60))
+    seen, retrieved = asyncio.run(asyncio.wait_for(talk(), 120))
     raw = [e.data.data for e in seen if e.type == "raw_model_event" and e.data.type == "raw_server_event"]
     assert any(event.type == "audio_interrupted" for event in seen)
     heard = retrieved["content"][0]["transcript"]

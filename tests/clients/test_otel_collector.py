@@ -19,6 +19,7 @@ import pytest
 
 from tests.conftest import program
 from tests.e2e.conftest import starter
+from tests.fakes.free_port import free_port
 
 pytestmark = [pytest.mark.clients, pytest.mark.needs_program("otelcol-file")]
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -31,7 +32,7 @@ telemetry: {{otlp: {{endpoint: "http://127.0.0.1:{port}", signals: [traces, metr
 """
 
 
-def wait_until_it_listens(port: int, log: Path, within_s: float = 15.0) -> None:
+def wait_until_it_listens(port: int, log: Path, within_s: float = 60.0) -> None:
     until = time.monotonic() + within_s
     with socket.socket() as probe:
         while probe.connect_ex(("127.0.0.1", port)):
@@ -42,10 +43,7 @@ def wait_until_it_listens(port: int, log: Path, within_s: float = 15.0) -> None:
 
 @contextmanager
 def collector(folder: Path) -> Iterator[tuple[int, Path]]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    written = folder / "received.jsonl"
+    port, written = free_port(), folder / "received.jsonl"
     with (folder / "collector.log").open("w") as log:
         process = subprocess.Popen([program("otelcol-file"), f"127.0.0.1:{port}", str(written)], stdout=log, stderr=log)
         try:

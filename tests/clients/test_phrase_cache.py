@@ -31,7 +31,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 def spoken(gateway: Gateway) -> list[dict[str, Any]]:
     """The records of what the agent said, the first one first."""
-    found = [stage for turn in turns(gateway)[::-1] for stage in turn["stages"] if stage["modality"] == "tts"]
+    found = [stage for turn in turns(gateway, 2)[::-1] for stage in turn["stages"] if stage["modality"] == "tts"]
     return [gateway.record(stage["request_id"]) for stage in found]
 
 

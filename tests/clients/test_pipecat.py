@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),   # of Pipecat's own making
 ]
 
-WITHIN_S = 30
+WITHIN_S = 120
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytestmark = [
 
 OUT_HZ = 24_000
 LOUD = 600
-WITHIN_S = 30
+WITHIN_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def test_a_pipeline_talks_and_its_turns_are_waterfalls(gateway, quiet):
     assert call.messages == [(role, text) for text in SAID for role in ("user", "assistant")]
     assert understood(call.pcm, OUT_HZ).split() == " ".join(SAID).split()
 
-    recorded = turns(gateway)[::-1]
+    recorded = turns(gateway, len(SAID))[::-1]
     assert [[stage["modality"] for stage in turn["stages"]] for turn in recorded] == [["stt", "llm", "tts"]] * len(SAID)
     assert len({turn["session_id"] for turn in recorded}) == 1
     for turn, text in zip(recorded, SAID, strict=True):

@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def chat(daemon: Daemon, session: str) -> None:
     body = json.dumps({"model": "sim/echo", "messages": [{"role": "user", "content": SAID}]}).encode()
     headers = {"content-type": "application/json", "x-gw-session": session}
-    with urllib.request.urlopen(urllib.request.Request(f"{daemon.url}/v1/chat/completions", body, headers), timeout=20) as answer:
+    with urllib.request.urlopen(urllib.request.Request(f"{daemon.url}/v1/chat/completions", body, headers), timeout=90) as answer:
         assert SAID in answer.read().decode()  # the caller's answer is not changed
 
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.m
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 BEGIN, END = "<!-- programs -->", "<!-- end of the programs -->"
 NODE = Path(__file__).with_name("programs")
-WITHIN_S = 60
+WITHIN_S = 120
 _RESPONSES, _CHAT, _AUDIO = "OpenAI responses", "OpenAI chat", "OpenAI chat and audio"
 ON_NPM: Mapping[str, tuple[str, str, str]] = {
     "vercel_responses": ("Vercel AI SDK", _RESPONSES, "@ai-sdk/openai"),

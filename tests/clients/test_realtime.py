@@ -83,7 +83,7 @@ def test_livekit_plugin(drop_in, package, who):
             await ears.aclose()
         return events
 
-    events = asyncio.run(asyncio.wait_for(listen(), 30))
+    events = asyncio.run(asyncio.wait_for(listen(), 120))
     assert events[-1].alternatives[0].text == TEXT
 
 

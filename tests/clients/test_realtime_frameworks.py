@@ -56,7 +56,7 @@ def test_livekit_realtime_model(drop_in, package, who):
             await session.aclose()
         return errors, heard, pcm, reply
 
-    errors, heard, pcm, reply = asyncio.run(asyncio.wait_for(talk(), 40))
+    errors, heard, pcm, reply = asyncio.run(asyncio.wait_for(talk(), 120))
     assert errors == []
     assert heard == [SENTENCE]
     assert TEXT in spoken_text(pcm, 24_000)

@@ -88,7 +88,7 @@ def test_livekit_goes_on_with_another_worker_and_the_cut_session_has_its_record(
             await stream.aclose()
         return before, after
 
-    assert asyncio.run(asyncio.wait_for(talk(), 60)) == (TEXT, TEXT)
+    assert asyncio.run(asyncio.wait_for(talk(), 120)) == (TEXT, TEXT)
     records = wait_for(lambda: found if len(found := get(daemon.url, "/v1/logs?modality=stt")) == 2 else None)
     assert sorted((record["status"], record["error_code"]) for record in records) == [("error", "interrupted"), ("success", None)]
     [cut] = [record for record in records if record["error_code"]]

@@ -131,7 +131,7 @@ def test_agents_sdk_takes_turns(place, package, who):
         assert streamed.final_output == TEXT
         assert kinds.count("response.output_text.delta") > 3
 
-    asyncio.run(asyncio.wait_for(run(), 60))
+    asyncio.run(asyncio.wait_for(run(), 120))
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -156,7 +156,7 @@ def test_agents_sdk_calls_a_tool(demo, package, streamed):
             pass
         return str(result.final_output)
 
-    assert "18 degrees" in asyncio.run(asyncio.wait_for(run(), 60))
+    assert "18 degrees" in asyncio.run(asyncio.wait_for(run(), 120))
     assert len(called) == 1
 
 
@@ -170,4 +170,4 @@ def test_agents_sdk_wants_a_schema(demo, package):
     async def run() -> Any:
         return (await Runner.run(_agent(demo.base, "sim/echo", output_type=Weather), '{"city": "Rome"}')).final_output
 
-    assert asyncio.run(asyncio.wait_for(run(), 60)) == Weather(city="Rome")
+    assert asyncio.run(asyncio.wait_for(run(), 120)) == Weather(city="Rome")

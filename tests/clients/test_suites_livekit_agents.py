@@ -28,7 +28,7 @@ EXAMPLES = {
 """File below `examples` → the class of its agent."""
 REPLY = "Hello there, how are you?"
 """What the fake vendor answers."""
-WITHIN_S = 60
+WITHIN_S = 120
 
 
 @pytest.fixture(scope="module")

@@ -41,7 +41,7 @@ scenarios:
 """
 """The bot speaks first, and answers."""
 _LISTENS = re.compile(r"Uvicorn running on http://127\.0\.0\.1:(\d+)")
-WITHIN_S = 90
+WITHIN_S = 120
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from gw.errors import BankUnreachable
-from gw.fleet.valkey_bank import CALL_S, open_bank
+from gw.fleet.valkey_bank import open_bank
 from gw.policy.lease_account import LeaseAccounts
 from gw.types.bank import AccountStatus, Ask, ShareStatus
 from gw.types.bank_address import BankAddress
@@ -19,6 +19,7 @@ from tests.fakes.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.clients
 
+WITHIN_S = 120
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
@@ -69,10 +70,10 @@ async def test_a_rate_refills_by_the_clock_of_the_server(address):
         assert (grant.granted, grant.free, grant.wait_s) == (600, 0, 0.0)
         await bank.exchange("m", "1", 2, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])
         began, number, free = time.monotonic(), 2, 0
-        while free < 5:  # ten a second
+        while free < 5:
             number += 1
             free = (await bank.exchange("m", "1", number, [Ask("r", "rate", 600, 600, 0, 0, 0, 0)])).grants[0].free
-        assert 0.4 < time.monotonic() - began < 1
+            assert free <= 10 * (time.monotonic() - began) + 1  # ten a second
 
 
 async def test_a_rate_that_is_used_up_grants_coming_calls_in_turn(address, server):
@@ -126,22 +127,24 @@ class BankAndPolicy:
 
 
 async def test_a_bank_that_has_lost_its_memory_grants_no_budget_at_first(address):
-    async with open_bank(address, "young", settle_s=60) as bank:
+    async with open_bank(address, "young", settle_s=3_600) as bank:
         asks = [Ask("b", "budget", 100, 0, 0, 10, 10, 10), Ask("s", "slots", 100, 0, 0, 10, 10, 10)]
         budget, slots = (await bank.exchange("m", "1", 1, asks)).grants
         assert (budget.granted, slots.granted, slots.wait_s) == (0, 10, 0)
-        assert 55 < budget.wait_s <= 60
+        assert 3_000 < budget.wait_s <= 3_600
         again = (await bank.exchange("m", "1", 2, asks)).grants[0].wait_s
-        assert 55 < again <= budget.wait_s
+        assert 3_000 < again <= budget.wait_s
 
 
 async def test_status_says_who_has_what(address):
     async with open_bank(address, "status", settle_s=0) as bank:
+        began = time.monotonic()
         await bank.exchange("one", "1", 1, [Ask("budget:1:demo", "budget", 100, 20, 5, 10, 10, 10)])
         status = await bank.status()
+        took_s = time.monotonic() - began
         [member] = status.members
         assert (member.instance, member.run) == ("one", "1")
-        assert member.seen_s < 5
+        assert 0 <= member.seen_s <= took_s + 1
         assert status.accounts == [AccountStatus("budget:1:demo", "budget", 100, 20, 15, (ShareStatus("one", 20, 15),))]
 
 
@@ -173,13 +176,11 @@ async def test_calls_end_while_the_server_hangs_and_go_on_afterwards(address, se
         await bank.exchange("m", "1", 1, [])
         server.freeze()
         try:
-            began = trio.current_time()
-            with pytest.raises(BankUnreachable):
+            with trio.fail_after(WITHIN_S), pytest.raises(BankUnreachable):  # before it goes on
                 await bank.exchange("m", "1", 2, [])
-            assert trio.current_time() - began < CALL_S + 0.2
         finally:
             server.thaw()
-        with trio.fail_after(10):
+        with trio.fail_after(WITHIN_S):
             while not await answers(bank):
                 await trio.lowlevel.checkpoint()
 
@@ -193,7 +194,7 @@ async def test_a_server_that_was_started_again_is_reached_again(tmp_path):
             with pytest.raises(BankUnreachable):
                 await bank.exchange("m", "1", 2, [])
             running.start()
-            with trio.fail_after(20):
+            with trio.fail_after(WITHIN_S):
                 while not await answers(bank):
                     await trio.lowlevel.checkpoint()
     finally:
@@ -221,7 +222,7 @@ async def test_a_notice_reaches_all_who_listen_also_after_the_server_was_started
     notice = GateNotice("a", "openai", "llm:openai/gpt", 2.5)
     try:
         async with open_bank(BankAddress.parse(running.url), "n") as first, open_bank(BankAddress.parse(running.url), "n") as second:
-            with trio.fail_after(5):
+            with trio.fail_after(WITHIN_S):
                 await first.publish(notice)
                 assert (await first.receive(), await second.receive()) == (notice, notice)
             running.kill()
@@ -237,7 +238,7 @@ async def test_a_notice_reaches_all_who_listen_also_after_the_server_was_started
                         await trio.sleep(0.1)
 
                 nursery.start_soon(publish)
-                with trio.fail_after(20):
+                with trio.fail_after(WITHIN_S):
                     assert await second.receive() == notice
                 nursery.cancel_scope.cancel()
     finally:

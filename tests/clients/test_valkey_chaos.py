@@ -60,7 +60,7 @@ def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy, members: lis
 
 def await_bank(port: int) -> None:
     async def reach() -> None:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             while True:
                 try:
                     async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:

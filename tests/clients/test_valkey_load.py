@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.counting_upstream import counting_upstream
 from tests.fakes.fleet_processes import Caller, FleetProcesses
 from tests.fakes.fork_server import fork_server
-from tests.fakes.nightly import NIGHTLY, times
+from tests.fakes.nightly import times
 from tests.fakes.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.clients
@@ -23,7 +23,9 @@ COST_NUSD, ESTIMATE_NUSD = 12_000_000, 22_000_000
 NOT_ANSWERED = "is not known: no answer within 50 ms"
 """End of a refusal by a server that is starved on a busy machine, which says nothing about the budget."""
 PER_MINUTE = 600
-WINDOW_S, WINDOWS = times(10, 60), times(1, 5)
+PER_S = PER_MINUTE / 60
+SECONDS = times(10, 300)
+WITHIN_S = 240
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_a_budget_is_used_up_and_not_passed(tmp_path, server):
         for caller in callers:
             caller.start()
         for caller in callers:
-            caller.join(60)
+            caller.join(WITHIN_S)
             assert not caller.is_alive()
         fleet.stop()
         records = [cost for status, cost, _ in fleet.records() if status == "success"]
@@ -62,17 +64,12 @@ def let_time_pass(seconds: float) -> None:
     time.sleep(seconds)
 
 
-def part_in_which_it_ran(callers: list[Caller], began: float, seconds: float) -> float:
-    """Return the part of the time in which a gateway answered or refused a request at least every quarter second.
-
-    Two callers have both within 75 ms, unless the machine gives the gateway, or them, nothing of its cores.
-    """
-    moments = [at for caller in callers for at in (*(at for at, _ in caller.answered), *(at for at, _, _ in caller.refusals))]
-    return len({int((at - began) / 0.25) for at in moments if began <= at < began + seconds}) / (seconds / 0.25)
-
-
 def test_a_rate_is_kept_in_every_window(tmp_path, server):
-    """After a first minute, which begins with a full bucket: ten seconds, or five minutes at night."""
+    """For ten seconds after a full bucket, or for five minutes at night.
+
+    A busy machine makes calls late, and they may come together then: a window that begins at any call has at most what a full bucket
+    and its own seconds give. That each gateway has its part is tested on a virtual clock (tests/relay/test_leases.py).
+    """
     done = threading.Event()
     with counting_upstream() as vendor, fork_server() as gateways:
         more = f"rate_limiting: {{openai: {{requests_per_minute: {PER_MINUTE}}}}}"
@@ -80,21 +77,19 @@ def test_a_rate_is_kept_in_every_window(tmp_path, server):
         callers = [Caller(fleet.members, n % 4, done) for n in range(CALLERS)]
         for caller in callers:
             caller.start()
-        vendor.wait_calls(PER_MINUTE + 20)  # the bucket is empty, and for two seconds calls came at the rate
+        vendor.wait_calls(PER_MINUTE + 20, WITHIN_S)  # the bucket is empty, and for two seconds calls came at the rate
         began = time.monotonic()
-        let_time_pass(WINDOW_S * WINDOWS)
+        let_time_pass(SECONDS)
+        took_s = time.monotonic() - began
         done.set()
         for caller in callers:
             caller.join()
         fleet.stop()
-    starts = [began + n * WINDOW_S for n in range(WINDOWS)]
-    counts = [bisect_left(vendor.times, at + WINDOW_S) - bisect_left(vendor.times, at) for at in starts]
-    most = max(bisect_left(vendor.times, at + 60) - n for n, at in enumerate(vendor.times))
+    came = sorted(vendor.times)
+    in_time = bisect_left(came, began + took_s) - bisect_left(came, began)
+    excess = max(n - first - PER_S * (at - came[first]) for first in range(len(came)) for n, at in enumerate(came[first:], first + 1))
     by_member = [sum(at > began for c in callers[n::4] for at, _ in c.answered) for n in range(4)]
-    ran = [part_in_which_it_ran(callers[n::4], began, WINDOW_S * WINDOWS) for n in range(4)]
-    print(f"calls in windows of {WINDOW_S} s: {counts}; most in any minute: {most}; by gateway: {by_member}, which ran {ran} of the time")
-    expected = PER_MINUTE * WINDOW_S / 60
-    assert all(abs(count - expected) <= (0.02 if NIGHTLY else 0.04) * expected for count in counts)
-    assert most <= 2 * PER_MINUTE
-    paces = [calls / part for calls, part in zip(by_member, ran, strict=True)]
-    assert min(paces) > 0.5 * max(paces)  # exactly, on a virtual clock: tests/relay/test_leases.py
+    print(f"{in_time} calls in {took_s:.1f} s; at most {excess:.1f} at once of {PER_MINUTE}; by gateway: {by_member}")
+    assert excess <= PER_MINUTE + PER_S  # calls of the coming second are granted ahead
+    assert in_time >= PER_S * took_s / 2
+    assert min(by_member) > 0

@@ -32,7 +32,7 @@ JOINED = 4
 
 
 def post(gateway: Forked, path: str, body: dict[str, object]) -> bytes:
-    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=90)
     try:
         connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
         response = connection.getresponse()
@@ -70,7 +70,7 @@ def test_what_one_gateway_asks_and_another_speaks_is_one_turn(tmp_path: Path, wo
                 (tmp_path / str(n)).mkdir()
                 text = YAML.format(valkey=valkey.url, database=database, n=n, workers=workers)
                 gateways.append(processes.start(tmp_path / str(n), text, within_s=60))
-            deadline = time.monotonic() + 40
+            deadline = time.monotonic() + 120
             for number in itertools.count():
                 converse(gateways, number)
                 known = joined(postgres, database)
@@ -95,10 +95,11 @@ async def test_the_server_gives_all_gateways_one_order_of_messages(tmp_path: Pat
                 for number in range(20):
                     for board in (first, second, stranger):
                         nursery.start_soon(board.publish, b"%d \xff" % number)
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 orders = [[await board.receive() for _ in range(40)] for board in (first, second)]
             assert orders[0] == orders[1]
             assert sorted(orders[0]) == sorted([b"%d \xff" % number for number in range(20)] * 2)
-            assert abs(await first.time() - time.time()) < 1
+            began = time.time()
+            assert began - 1 < await first.time() < time.time() + 1
     finally:
         server.kill()

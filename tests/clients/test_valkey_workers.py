@@ -35,7 +35,7 @@ BODY = json.dumps({"model": "openai/m", "messages": [{"role": "user", "content":
 
 def chat(gateway: Forked) -> int:
     """Ask on a connection of its own, which either worker may accept."""
-    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=90)
     try:
         connection.request("POST", "/v1/chat/completions", BODY, {"content-type": "application/json"})
         response = connection.getresponse()
@@ -47,7 +47,7 @@ def chat(gateway: Forked) -> int:
 
 def chat_until_answered(gateway: Forked, status: int) -> None:
     """Ask until this is the answer; 503 until then: the server has just begun, or others hold what is left."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (got := chat(gateway)) != status:
         assert got == 503
         assert time.monotonic() < deadline
@@ -63,7 +63,7 @@ def used(server: ValkeyServer) -> int:
 
 
 def wait_used(server: ValkeyServer, nusd: int) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (now := used(server)) != nusd:
         assert time.monotonic() < deadline, f"{now} instead of {nusd}"
 

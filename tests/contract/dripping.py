@@ -118,15 +118,20 @@ def is_audio(data: str | bytes) -> bool:
 class Upstream:
     """A vendor that speaks at real time, and when it learnt that the gateway has left."""
 
-    def __init__(self, app: Any, clock: Callable[[], float] = trio.current_time) -> None:
+    def __init__(self, app: Any, clock: Callable[[], float] = trio.current_time, *, most: int | None = None) -> None:
+        """`most`: after so many pieces of a speech it does not go on."""
         app.speech_gap_s = 0.1
         self.learnt: list[float] = []
+        self.silenced: list[float] = []
+        """When the gateway has left while it spoke, or had stopped to."""
+        self._most = most
         self.spoken_at: list[float] = []
         self._app = app
         self._clock = clock
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         into, out = trio.open_memory_channel[Any](1_000)
+        spoken, ended = 0, False
 
         async def pump(scope: trio.CancelScope) -> None:
             """The app hears nothing while it speaks."""
@@ -137,7 +142,11 @@ class Upstream:
             scope.cancel()
 
         async def noted(message: Any) -> None:
+            nonlocal spoken
             if is_audio(message.get("body") or message.get("bytes") or message.get("text") or b""):
+                if spoken == self._most:
+                    await trio.sleep_forever()
+                spoken += 1
                 self.spoken_at.append(self._clock())
             await send(message)
 
@@ -145,9 +154,12 @@ class Upstream:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(pump, nursery.cancel_scope)
                 await self._app(scope, out.receive, noted)
+                ended = True
                 nursery.cancel_scope.cancel()
         finally:
             self.learnt.append(self._clock())
+            if spoken and not ended:
+                self.silenced.append(self._clock())
 
     def left_at(self) -> float:
         """When the gateway left first."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ import trio
 from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.fakes.free_port import free_port
 
 pytestmark = [
     pytest.mark.process,
@@ -28,12 +29,6 @@ models: {llm: [sim/echo], stt: [sim/tone], tts: [sim/tone]}
 serve: {port: %d}
 mcp: {enabled: %s, port: %d}
 """
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 @pytest.fixture

@@ -20,18 +20,14 @@ from pathlib import Path
 
 import attrs
 
+from tests.fakes.free_port import free_port
+
 ROOT = Path(__file__).parents[2]
 _MODULES = (
     "gw.cli.serve_command", "gw.serve", "gw.store.report_process", "gw.dialects.data_plane", "gw.providers.openai", "gw.providers.sim",
     "gw.providers.kokoro",
 )  # fmt: skip
 _READY = "ready\n"
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @attrs.define

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import threading
@@ -18,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+
+from tests.fakes.free_port import free_port
 
 _UNPRIVILEGED = "postgres"
 """Account of Debian's package: the server refuses to run as root."""
@@ -39,9 +40,7 @@ class PostgresServer:
         self._programs = found
         self._folder = Path(tempfile.mkdtemp(prefix="gw-postgres-"))
         self._numbers = count(1)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         if os.getuid() == 0:
             account = pwd.getpwnam(_UNPRIVILEGED)
             os.chown(self._folder, account.pw_uid, account.pw_gid)

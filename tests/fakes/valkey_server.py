@@ -10,6 +10,8 @@ import threading
 import time
 from pathlib import Path
 
+from tests.fakes.free_port import free_port
+
 PROGRAMS = ("valkey-server", "redis-server")
 
 
@@ -23,9 +25,7 @@ class ValkeyServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -38,7 +38,7 @@ class ValkeyServer:
         assert path is not None, "neither valkey-server nor redis-server is installed: apt-get install redis-server"
         command = [path, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--dir", str(self._folder)]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:

@@ -16,7 +16,7 @@ from gw.workers.keeper_bank import KeeperBank
 from gw.workers.messages import DrainStep, FromWorker, ListRunning, StartWork, WorkerConfig, pack_config
 from gw.workers.shared_turns import SharedTurns
 from gw.workers.worker_process import PROGRAM, WorkerProcess
-from tests.fakes.fork_server import free_port
+from tests.fakes.free_port import free_port
 
 STARTS_S = 30
 
