@@ -16,7 +16,7 @@ from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import TranscribeRequest
 from gw.types.tts import SpeakRequest
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 from tests.fakes.recording import recognized, spoken, wav_of
 from tests.fakes.vendors.wyoming import FakeWyoming
 

@@ -31,6 +31,7 @@ serve: {port: 0}
 mcp: {enabled: true, port: 0}
 """
 WITHIN_S = 120
+PATIENCE = ("--connect-timeout", str(WITHIN_S * 1_000))
 Json = dict[str, Any]
 
 
@@ -44,7 +45,7 @@ class Inspector:
 
     def run(self, method: str, *arguments: str, token: str = TOKEN) -> tuple[int, Json]:
         """Exit code and what it printed: the result, or the error."""
-        server = ["--server-url", self.url, "--transport", self.transport, "--header", f"Authorization: Bearer {token}"]
+        server = [*PATIENCE, "--server-url", self.url, "--transport", self.transport, "--header", f"Authorization: Bearer {token}"]
         done = subprocess.run(
             [*mcp_npm.command("inspector"), "--cli", *server, "--method", method, "--format", "json", *arguments],
             capture_output=True,
@@ -149,7 +150,7 @@ def test_it_starts_the_server_itself(servers):
     env = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
     server = [sys.executable, "-m", "gw", "mcp", *env]
     done = subprocess.run(
-        [*mcp_npm.command("inspector"), "--cli", *server, "--method", "tools/call", "--tool-name", "list_models"],
+        [*mcp_npm.command("inspector"), "--cli", *server, *PATIENCE, "--method", "tools/call", "--tool-name", "list_models"],
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

@@ -19,7 +19,7 @@ import pytest
 
 from tests.conftest import program
 from tests.e2e.conftest import starter
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
 pytestmark = [pytest.mark.clients, pytest.mark.needs_program("otelcol-file")]
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"

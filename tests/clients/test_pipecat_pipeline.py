@@ -111,9 +111,9 @@ async def converse(made: tuple[Any, Any, Any], questions: list[str]) -> Call:
     ears, mind, mouth = made
     context = LLMContext()
     strategies = UserTurnStrategies(stop=[SpeechTimeoutUserTurnStopStrategy(user_speech_timeout=0.3)])
-    pair = LLMContextAggregatorPair(
-        context, user_params=LLMUserAggregatorParams(user_turn_strategies=strategies, vad_analyzer=detector())
-    )
+    # Without words a turn is over after five seconds by default: it would be answered without a question.
+    params = LLMUserAggregatorParams(user_turn_strategies=strategies, vad_analyzer=detector(), user_turn_stop_timeout=WITHIN_S)
+    pair = LLMContextAggregatorPair(context, user_params=params)
     pipeline = Pipeline([ears, pair.user(), mind, mouth, pair.assistant(), Loudspeaker()])
     worker = PipelineWorker(
         pipeline,

@@ -40,6 +40,7 @@ def gateway(recogniser, tmp_path_factory) -> Iterator[Gateway]:
 providers: {{local-stt: {{type: whisper, base_url: {recogniser}}}}}
 models: {{stt: [local-stt/{pocketsphinx_server.MODEL}]}}
 cost_tracking: {{db_path: {folder}/gw.db}}
+routing: {{first_event_s: {{stt: 120}}}}
 """
     with starter(folder) as start:
         yield Gateway(start(text))

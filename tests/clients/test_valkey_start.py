@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 from tests.fakes.valkey_server import ValkeyServer
 
 pytestmark = pytest.mark.clients

@@ -16,7 +16,7 @@ from mcp import ClientSession
 from mcp.client.sse import sse_client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
 pytestmark = [
     pytest.mark.process,
@@ -99,7 +99,7 @@ async def test_over_stdio(configuration, beside):
         return
     with running(env, "serve", until="ready in"):
         await use()
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             stream = await trio.open_tcp_stream("127.0.0.1", port)
             async with stream:
                 await stream.send_all(b"GET /v1/projects/app HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")

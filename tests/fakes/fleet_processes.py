@@ -106,25 +106,25 @@ class FleetProcesses:
         return found
 
 
-def wait_asked(callers: list[Caller], more: int, within_s: float = 120.0) -> None:
+def wait_asked(callers: list[Caller], more: int, within_s: float = 60.0) -> None:
     """Wait until the callers have had so many more answers and refusals: a pace that follows the machine's."""
     target = sum(caller.asked for caller in callers) + more
     _wait_until(lambda: sum(caller.asked for caller in callers) >= target, within_s)
 
 
-def wait_all_answered(callers: list[Caller], within_s: float = 120.0) -> None:
+def wait_all_answered(callers: list[Caller], within_s: float = 60.0) -> None:
     """Wait until each of the callers has had one more answer, and not a refusal."""
     before = [len(caller.answered) for caller in callers]
     _wait_until(lambda: all(len(caller.answered) > n for caller, n in zip(callers, before, strict=True)), within_s)
 
 
-def wait_status(callers: list[Caller], status: int, within_s: float = 120.0) -> None:
+def wait_status(callers: list[Caller], status: int, within_s: float = 60.0) -> None:
     """Wait until each of the callers has had one more answer with this status."""
     before = [caller.statuses[status] for caller in callers]
     _wait_until(lambda: all(caller.statuses[status] > n for caller, n in zip(callers, before, strict=True)), within_s)
 
 
-def wait_health(members: list[Forked], problems: list[str], within_s: float = 120.0) -> None:
+def wait_health(members: list[Forked], problems: list[str], within_s: float = 60.0) -> None:
     """Wait until all members say that they have these problems."""
     _wait_until(lambda: all(_problems(member) == problems for member in members), within_s)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 _MODULES = (
@@ -40,7 +40,7 @@ class Forked:
     handle: int
     """-1: it has ended."""
 
-    def kill(self, number: int = signal.SIGKILL, within_s: float = 20.0) -> None:
+    def kill(self, number: int = signal.SIGKILL, within_s: float = 60.0) -> None:
         """Signal it and wait for its end."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.handle, number)
@@ -55,7 +55,7 @@ class ForkServer:
         self._process = process
         self._started: list[Forked] = []
 
-    def start(self, folder: Path, text: str, within_s: float = 20.0) -> Forked:
+    def start(self, folder: Path, text: str, within_s: float = 60.0) -> Forked:
         """Start a gateway with this gw.yaml and a database in `folder`; return once it accepts connections."""
         (folder / "gw.yaml").write_text(text)
         port, log = free_port(), folder / "gw.log"
@@ -84,7 +84,7 @@ class ForkServer:
 
 def _accepts(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
     except ConnectionRefusedError:
         return False
     return True

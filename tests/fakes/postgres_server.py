@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
 _UNPRIVILEGED = "postgres"
 """Account of Debian's package: the server refuses to run as root."""
@@ -69,7 +69,7 @@ class PostgresServer:
         command = [str(self._programs / "postgres"), "-D", str(self._data), "-p", str(self.port), "-k", str(self._folder), *options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", **self._as)
         self._watch(self._process.pid)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while True:
             try:
                 psycopg.connect(self.url(), connect_timeout=5).close()

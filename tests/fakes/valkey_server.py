@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
 PROGRAMS = ("valkey-server", "redis-server")
 

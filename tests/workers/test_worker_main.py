@@ -16,9 +16,9 @@ from gw.workers.keeper_bank import KeeperBank
 from gw.workers.messages import DrainStep, FromWorker, ListRunning, StartWork, WorkerConfig, pack_config
 from gw.workers.shared_turns import SharedTurns
 from gw.workers.worker_process import PROGRAM, WorkerProcess
-from tests.fakes.free_port import free_port
+from tests.fakes.ports import free_port
 
-STARTS_S = 30
+STARTS_S = 60
 
 
 @pytest.mark.parametrize("message", [DrainStep(step="halt"), ListRunning(id=1, watched=False)], ids=["halt", "list"])
