@@ -17,7 +17,7 @@ from gw.config.alert_rules import check_alerts
 from gw.config.capture_rules import check_capture
 from gw.config.fleet_rules import member_name
 from gw.config.reload_rules import reloaded
-from gw.config.settings import Auth, Settings
+from gw.config.settings import Settings
 from gw.errors import ConfigError, Problem, one_error
 from gw.net.http1 import Pool
 from gw.policy.end_of_turn import EndOfTurn, WordsEndTurn
@@ -35,10 +35,11 @@ from gw.relay.background_work import Background
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.dead_members import take_out_workers
 from gw.relay.fleet_notices import FleetNotices
-from gw.relay.key_limits import KeyUse, key_budgets, project_budgets
+from gw.relay.key_limits import KeyUse
 from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
+from gw.relay.shared_limits import share_limits
 from gw.store.capture_writer import CaptureStore
 from gw.store.configured import open_configured, open_configured_readonly
 from gw.store.journal_use import JournalUse
@@ -54,11 +55,12 @@ from gw.types.span_counts import SpanExporter
 from gw.types.worker_state import WorkerState
 
 if TYPE_CHECKING:
+    from gw.fleet.shared_phrases import SharedPhrases
     from gw.fleet_turns import FleetTurns
 
 HealthProblem = Literal[
     "records_not_stored", "reload_failed", "retention_held", "log_not_written", "capture_not_written", "fleet_unreachable",
-    "changes_not_received", "telemetry_not_exported", "phrases_not_stored",
+    "changes_not_received", "telemetry_not_exported", "phrases_not_stored", "phrases_not_shared",
 ]
 
 _LEAVE_S = 1.0
@@ -76,7 +78,9 @@ class Gateway:
     captures: CaptureStore | None = None
     """None: there is no secret to encrypt captured content with, so nothing is captured."""
     phrase_store: PhraseStore | None = None
-    """Keeps phrases of the phrase cache on the disk; None: it has its memory only."""
+    """Keeps phrases of the phrase cache on the disk; None: none are kept there."""
+    shared_phrases: SharedPhrases | None = None
+    """Keeps them in the server of a fleet; None: none are kept there."""
     telemetry: SpanExporter | None = None
     """Exports committed records by OTLP; None: nothing is exported."""
     relay: Relay
@@ -139,6 +143,7 @@ class Gateway:
             ("retention_held", self.store.retention_held),
             ("capture_not_written", self.captures is not None and self.captures.trouble),
             ("phrases_not_stored", self.phrase_store is not None and self.phrase_store.trouble),
+            ("phrases_not_shared", self.shared_phrases is not None and self.shared_phrases.trouble),
             ("fleet_unreachable", self.leases is not None and self.leases.is_alone),
             ("changes_not_received", self.store.changes_lost),
             ("telemetry_not_exported", self.telemetry is not None and self.telemetry.trouble),
@@ -256,7 +261,7 @@ async def open_gateway(
             limits.keep(catalog.providers, catalog.models)
             book.prepare(catalog.provider(model.provider).type for model in catalog.models.values() if not model.prices)
             if ledger is not None:
-                _share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
+                share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
             metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
 
         ledger: Ledger | None = None
@@ -264,7 +269,7 @@ async def open_gateway(
         if share is None:
             await registrar.load(decrypt=not read_only)
             ledger = await _ledger(clock, store, leases, in_fleet=bool(settings.fleet.valkey))
-            _share_limits(ledger, current.catalog, settings.auth, only_used=False)  # the bank knows from the start what was spent
+            share_limits(ledger, current.catalog, settings.auth, only_used=False)  # the bank knows from the start what was spent
         else:
             registrar.adopt(settings, share.catalog)
             ledger = Ledger(clock, {}, leases=leases)
@@ -282,10 +287,11 @@ async def open_gateway(
         fleet_turns = None if fleet is None else await _fleet_turns(opened, settings, store, clock)
         relay = Relay(planner, fleet_turns if share is None else share.turns, settings.shadow)
         phrase_store = None if read_only or share else phrase_store_of(settings, clock, registrar.capture_key)
-        relay.phrases.disk = phrase_store
+        shared_phrases = None if read_only else _shared_phrases(settings, relay, phrase_store)
+        relay.phrases.stores = [store for store in (phrase_store, shared_phrases) if store is not None]
         gateway = Gateway(
             settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
-            phrase_store=phrase_store, telemetry=telemetry, relay=relay, leases=leases, bank=fleet,
+            phrase_store=phrase_store, shared_phrases=shared_phrases, telemetry=telemetry, relay=relay, leases=leases, bank=fleet,
             fleet_turns=fleet_turns, ledger=ledger,
             limits=limits, metrics=metrics, book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
@@ -304,6 +310,8 @@ async def _running(gateway: Gateway, notices: FleetNotices | None, *, read_only:
                     nursery.start_soon(gateway.captures.run)
                 if gateway.phrase_store is not None:
                     await nursery.start(gateway.phrase_store.run)
+                if gateway.shared_phrases is not None:
+                    nursery.start_soon(gateway.shared_phrases.run)
                 if gateway.leases is not None:
                     await nursery.start(gateway.leases.run)
                     if gateway.bank is not None:
@@ -352,6 +360,14 @@ async def _fleet_turns(opened: AsyncExitStack, settings: Settings, store: Store,
     return await opened.enter_async_context(open_fleet_turns(settings, store, clock))
 
 
+def _shared_phrases(settings: Settings, relay: Relay, disk: PhraseStore | None) -> SharedPhrases | None:
+    if not settings.fleet.valkey:
+        return None
+    from gw.fleet.fleet_configured import configured_phrases  # as above
+
+    return configured_phrases(settings, relay.phrases, disk)
+
+
 async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet: bool) -> Ledger:
     """Return the spend of today and before, as the records have it. In a fleet it is this gateway's, since each reports its own."""
     day = utc_day(clock.now())
@@ -363,18 +379,6 @@ async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet
         {project: spend.earlier for project, spend in owners.projects.items()},
         {key: KeyUse(PeriodSpend(spend.today, spend.earlier)) for key, spend in owners.keys.items()},
     )  # fmt: skip
-
-
-def _share_limits(ledger: Ledger, catalog: Catalog, auth: Auth, *, only_used: bool) -> None:
-    """Have the budgets and the limits of keys that are in force now shared with other processes. See `Ledger.share`."""
-    keys = [(key.id, key.project, key.limits) for key in catalog.keys]
-    keys += [(key.id(number), key.project, key.limits) for number, key in enumerate(auth.keys, 1)]
-    limited = [(id_, project, limits) for id_, project, limits in keys if limits is not None]
-    owners = [project_budgets(project) for project in catalog.projects.values()]
-    owners += [key_budgets(limits, project, id_) for id_, project, limits in limited]
-    ledger.share(
-        [owner for owner in owners if owner is not None], {id_: limits for id_, _, limits in limited}, only_used=only_used
-    )
 
 
 def _store(

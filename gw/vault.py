@@ -1,4 +1,4 @@
-"""Encryption of stored provider keys and of captured content: the source of the secret, and the envelope of a key.
+"""Encryption of stored provider keys, of captured content and of phrases: the source of the secret, and the envelope of a key.
 
 A key is encrypted together with its provider id and origin, so it cannot be used for another provider or host by copying a
 row or changing a `base_url`. The library is imported at the first use: a gateway without stored keys, and `gw --help`, start
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gw.errors import ConfigError, KeyDecryptError, Problem
+from gw.policy.phrase_cache import KeptPhrase
 from gw.types.secret import Secret
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _SALT = b"gw vault"
 _FOR_ENCRYPTION, _FOR_CHECK = b"fernet key v1", b"key check v1"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
+MARK_BYTES = 8
+"""Length of the hash that stands for the beginning of a text."""
 
 
 def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret, ...]:
@@ -159,6 +162,27 @@ class ContentCipher:
 
     def __repr__(self) -> str:
         return "ContentCipher()"
+
+
+class PhraseCipher:
+    """Seals phrases, and hashes their keys and marks."""
+
+    def __init__(self, key: bytes) -> None:
+        self._content = ContentCipher(key)
+        self._key = hashlib.blake2b(key, digest_size=32, person=b"gw phrases").digest()
+
+    def hashed(self, key: bytes) -> bytes:
+        return hashlib.blake2b(key, digest_size=16, key=self._key).digest()
+
+    def hashed_mark(self, mark: bytes) -> bytes:
+        return hashlib.blake2b(mark, digest_size=MARK_BYTES, key=self._key).digest()
+
+    def seal(self, phrase: KeptPhrase, hashed: bytes) -> bytes:
+        return self._content.seal(msgspec.msgpack.encode(phrase), about=f"phrase/{hashed.hex()}")
+
+    def open(self, body: bytes, hashed: bytes) -> KeptPhrase:
+        """Raises ValueError for content of another key."""
+        return msgspec.msgpack.decode(self._content.open(body, about=f"phrase/{hashed.hex()}"), type=KeptPhrase)
 
 
 class _Envelope(msgspec.Struct, frozen=True):

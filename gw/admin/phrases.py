@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
 
 from gw.admin.request_models import page_size, project_filter
 from gw.admin.schemas import Schema, Usd, usd
@@ -10,6 +13,9 @@ from gw.errors import RequestError
 from gw.policy.phrase_cache import KeptPhrase, PhraseCache
 from gw.registry.catalog import Catalog
 from gw.store.phrase_store import PhraseStore
+
+if TYPE_CHECKING:
+    from gw.fleet.shared_phrases import SharedPhrases
 
 DEFAULT_PHRASES, MAX_PHRASES = 100, 1_000
 _OF_WORKERS = "each process of serve.workers has a phrase cache of its own, which no other one can read; restart them to empty it"
@@ -43,9 +49,26 @@ class PhrasesOnDisk(Schema):
     trouble: str
 
 
+class PhrasesInFleet(Schema):
+    """Phrases in the server of the fleet, and what this gateway has done there since it started. `unanswered`: could not be looked for
+    in time; `too_large` and `dropped` ones are at this gateway only. `trouble`: why nothing can be kept there now, else empty."""
+
+    phrases: int
+    bytes: int
+    max_bytes: int
+    stored: int
+    loaded: int
+    unanswered: int
+    evicted: int
+    too_large: int
+    dropped: int
+    trouble: str
+
+
 class CacheReport(Schema):
     """Figures since the gateway started; phrases and bytes are those in memory. `hit_ratio`: hits of all that were looked for, null
-    before the first. `disk` is null where nothing is kept there. `latest`: the phrases in memory that were used last, the latest first."""
+    before the first. `disk` and `fleet` are null where nothing is kept there. `latest`: the phrases in memory that were used last, the
+    latest first."""
 
     phrases: int
     bytes: int
@@ -56,6 +79,7 @@ class CacheReport(Schema):
     evicted: int
     saved_usd: Usd
     disk: PhrasesOnDisk | None
+    fleet: PhrasesInFleet | None
     latest: Sequence[CachedPhrase]
 
 
@@ -65,8 +89,8 @@ class CacheCleared(Schema):
 
 
 def report(
-    cache: PhraseCache, disk: PhraseStore | None, catalog: Catalog, *, workers: int, limit: str | int = DEFAULT_PHRASES,
-    project: str | None = None,
+    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, workers: int,
+    limit: str | int = DEFAULT_PHRASES, project: str | None = None,
 ) -> CacheReport:
     """Raises RequestError, UnknownProjectError."""
     _require_own(workers)
@@ -75,7 +99,7 @@ def report(
     return CacheReport(
         phrases=figures.phrases, bytes=figures.bytes, max_bytes=cache.most_bytes, hits=figures.hits, misses=figures.misses,
         hit_ratio=hit_ratio(figures.hits, figures.misses), evicted=figures.evicted, saved_usd=usd(figures.saved_nusd),
-        disk=None if disk is None else _on_disk(disk),
+        disk=None if disk is None else _on_disk(disk), fleet=None if shared is None else _in_fleet(shared),
         latest=[_shown(phrase) for phrase in cache.latest(count, project=wanted)],
     )  # fmt: skip
 
@@ -92,6 +116,13 @@ def _on_disk(store: PhraseStore) -> PhrasesOnDisk:
     )  # fmt: skip
 
 
+def _in_fleet(shared: SharedPhrases) -> PhrasesInFleet:
+    totals = shared.totals
+    return PhrasesInFleet(
+        phrases=totals.phrases, bytes=totals.bytes, max_bytes=shared.max_bytes, trouble=shared.trouble, **attrs.asdict(shared.counters)
+    )
+
+
 def _shown(phrase: KeptPhrase) -> CachedPhrase:
     return CachedPhrase(
         project=phrase.project, model_id=phrase.model_id, voice=phrase.voice, text=phrase.text, takes=len(phrase.takes),
@@ -100,17 +131,21 @@ def _shown(phrase: KeptPhrase) -> CachedPhrase:
 
 
 async def clear(
-    cache: PhraseCache, disk: PhraseStore | None, catalog: Catalog, *, workers: int, project: str | None, model: str | None,
-    voice: str | None,
-) -> CacheCleared:
-    """Forget the phrases of a project, a model and a voice; None = of all. Raises RequestError, UnknownProjectError, StoreUnavailable.
+    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, workers: int, project: str | None,
+    model: str | None, voice: str | None,
+) -> CacheCleared:  # fmt: skip
+    """Forget the phrases of a project, a model and a voice; None = of all. In a fleet all gateways forget them.
 
-    Those on the disk are most of those in memory, and are counted instead of them.
+    Those in memory are most of those on the disk and in the fleet, and are counted once. Raises RequestError, UnknownProjectError,
+    StoreUnavailable, and BankUnreachable before anything was forgotten here.
     """
-    _require_own(workers)
-    chosen = project_filter(catalog, project)
-    count = 0 if disk is None else await disk.clear(project=chosen, model_id=model or None, voice=voice)
-    return CacheCleared(phrases=max(count, cache.clear(project=chosen, model_id=model or None, voice=voice)))
+    if shared is None:
+        _require_own(workers)
+    chosen, counts = project_filter(catalog, project), list[int]()
+    for store in (shared, disk):
+        if store is not None:
+            counts.append(await store.clear(project=chosen, model_id=model or None, voice=voice))
+    return CacheCleared(phrases=max(*counts, cache.clear(project=chosen, model_id=model or None, voice=voice), 0))
 
 
 def _require_own(workers: int) -> None:

@@ -31,6 +31,7 @@ _PROBLEMS: Mapping[HealthProblem, str] = {
     "retention_held": "Old records are not deleted: the clock has leapt ahead.",
     "capture_not_written": "What projects capture cannot be written.",
     "phrases_not_stored": "Speech of the phrase cache cannot be kept on the disk.",
+    "phrases_not_shared": "Speech of the phrase cache cannot be kept for the other gateways of the fleet.",
     "fleet_unreachable": "The server that the fleet shares cannot be reached.",
     "changes_not_received": "Changes that other gateways make may be unknown here: the connection to the database is lost.",
     "log_not_written": "The log cannot be written.",

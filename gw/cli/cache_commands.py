@@ -47,6 +47,10 @@ def list_(project: str | None, limit: int, as_json: bool, backend: Backend) -> N
             aside(f"on the disk {disk['phrases']} phrases, {disk['bytes'] / 1e6:.1f} of {disk['max_bytes'] / 1e6:g} MB")
             if disk["trouble"]:
                 aside(f"nothing is stored there now: {disk['trouble']}")
+        if (fleet := answer["fleet"]) is not None:
+            aside(f"in the fleet {fleet['phrases']} phrases, {fleet['bytes'] / 1e6:.1f} of {fleet['max_bytes'] / 1e6:g} MB")
+            if fleet["trouble"]:
+                aside(f"nothing is shared now: {fleet['trouble']}")
 
 
 def _ratio(ratio: float | None) -> str:
@@ -64,7 +68,7 @@ def _row(phrase: Mapping[str, Any]) -> tuple[Any, ...]:
 @click.option("--voice", help="Only phrases in this voice of the vendor's.")
 @from_backend("The answer as JSON.")
 def clear(project: str | None, model: str | None, voice: str | None, as_json: bool, backend: Backend) -> None:
-    """Forget phrases: all of them, or those of a project, a model or a voice."""
+    """Forget phrases: all of them, or those of a project, a model or a voice. In a fleet all gateways forget them."""
     answer = backend.change("DELETE", PATH, project=project, model=model, voice=voice)
     print_change(answer, f"forgot {answer['phrases']} phrases", as_json=as_json)
 

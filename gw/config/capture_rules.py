@@ -1,7 +1,8 @@
-"""Conditions that must be met before words or speech can be stored encrypted: what projects capture, and phrases on the disk."""
+"""Conditions for storing words or speech encrypted: what projects capture, and phrases on the disk or in a fleet."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 from gw.config.settings import Settings
@@ -30,22 +31,29 @@ def missing_for(capture: Capture | None, secret: Secret) -> tuple[str, str] | No
 
 
 def check_capture(settings: Settings) -> None:
-    """Raise ConfigError if something would have to be captured, or phrases to be kept on the disk, that cannot be.
+    """Raise ConfigError if something would have to be captured, or phrases to be kept on the disk or in a fleet, that cannot be.
 
     Not checked when the file is read: commands read it in shells that have no secret.
     """
     problems = []
-    for project in settings.projects.values():
-        if (missing := missing_for(project.capture, settings.secret)) is not None:
-            line = settings.lines.get(("projects", project.id, "capture"), 0)
-            file = "" if settings.path is None else str(settings.path)
-            problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where=f"projects.{project.id}.capture"))
-    if settings.routing.phrase_cache_disk_mb and (missing := _missing_for_phrases(settings)):
-        line = settings.lines.get(("routing", "phrase_cache_disk_mb"), 0)
-        file = "" if settings.path is None else str(settings.path)
-        problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where="routing.phrase_cache_disk_mb"))
+    for path, missing in _missing(settings):
+        file, line = "" if settings.path is None else str(settings.path), settings.lines.get(path, 0)
+        problems.append(Problem(what=missing[0], hint=missing[1], file=file, line=line, where=".".join(path)))
     if problems:
         raise ConfigError(problems=tuple(problems))
+
+
+def _missing(settings: Settings) -> Iterator[tuple[tuple[str, ...], tuple[str, str]]]:
+    """Yield each setting for which something is missing, with what that is and what to do about it."""
+    for project in settings.projects.values():
+        if (missing := missing_for(project.capture, settings.secret)) is not None:
+            yield ("projects", project.id, "capture"), missing
+    if settings.routing.phrase_cache_disk_mb and (missing := _missing_for_phrases(settings)):
+        yield ("routing", "phrase_cache_disk_mb"), missing
+    in_fleet = ("fleet", "phrase_cache_mb")
+    if settings.fleet.valkey and settings.fleet.phrase_cache_mb and not settings.secret and in_fleet in settings.lines:
+        what = "phrases in the fleet need GW_SECRET, with which they are encrypted"
+        yield in_fleet, (what, "give all gateways the same long random text")
 
 
 def _missing_for_phrases(settings: Settings) -> tuple[str, str] | None:

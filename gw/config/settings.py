@@ -238,6 +238,9 @@ class FleetSettings:
     wait_ms: Annotated[
         float, Meta(ge=1, le=250), "longest wait of a request for the server, where this gateway has nothing left; then it is refused"
     ] = 50.0
+    phrase_cache_mb: Annotated[
+        float, Meta(ge=0, le=100_000), "memory of the server for speech of projects with `phrase_cache`; 1 MB = 1,000,000 bytes; 0: none"
+    ] = 64.0
 
 
 SIGNALS = ("traces", "metrics", "logs")

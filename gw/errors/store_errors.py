@@ -34,6 +34,17 @@ class BankUnreachable(GwError, status=503, code="fleet_unreachable"):
         return f"the fleet's Valkey server at {self.address} cannot be used: {self.why}"
 
 
+class FleetSecretDiffers(GwError, status=503, code="fleet_secret_differs"):
+    """The gateways of a fleet have different secrets, so none can read what another has encrypted."""
+
+    @property
+    def message(self) -> str:
+        return (
+            "the phrases of the fleet were encrypted with another GW_SECRET: give all gateways of the fleet the same, "
+            "and during a change the old one as GW_SECRET_PREVIOUS"
+        )
+
+
 class KeeperUnreachable(BankUnreachable, status=503, code="keeper_unreachable"):
     """The keeper process, which counts for all workers of a gateway, cannot be reached from a worker."""
 

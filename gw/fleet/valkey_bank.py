@@ -173,8 +173,8 @@ async def open_bank(address: BankAddress, fleet: str, *, settle_s: float = SETTL
             await client.close()
 
 
-async def connect(address: BankAddress, channel: str) -> GlideClient | GlideClusterClient:
-    """Connect to a server, or to the cluster that it belongs to, and listen on a channel."""
+async def connect(address: BankAddress, channel: str | None) -> GlideClient | GlideClusterClient:
+    """Connect to a server, or to the cluster that it belongs to, and listen on a channel if there is one."""
     from glide import GlideClient, GlideClusterClient, InfoSection, Logger, LogLevel
     from glide_shared.config import (
         AdvancedGlideClientConfiguration,
@@ -219,7 +219,9 @@ async def connect(address: BankAddress, channel: str) -> GlideClient | GlideClus
     )  # fmt: skip
 
 
-def _listening_to(configuration: Any, channel: str) -> Any:
+def _listening_to(configuration: Any, channel: str | None) -> Any:
+    if channel is None:
+        return None
     return configuration.PubSubSubscriptions({configuration.PubSubChannelModes.Exact: {channel}}, callback=None, context=None)
 
 

@@ -3,8 +3,8 @@
 An entry is one text in one voice: every setting that changes its sound is part of its key, the vendor's model and address too, so
 that a change of any of them finds nothing. Space around a text is not part of it. It has up to `takes` recordings, which are used in
 turn. The beginnings of texts are known as well, so that live speech whose text is still to come is held back only while it may be a
-kept one. Entries that were not used for longest leave when the memory is full. With `disk` they are kept there as well: what memory does
-not have comes back from it with `recall`.
+kept one. Entries that were not used for longest leave when the memory is full. They are kept in `stores` as well, which are a disk and
+the server of a fleet: what memory does not have comes from these with `recall`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,11 @@ class KeptPhrase(msgspec.Struct, eq=False):
         return [_mark(self.voice_key, self.text[:size]) for size in beginnings(len(self.text))]
 
 
-class PhraseDisk(Protocol):
-    """Phrases on a disk. Only `load` takes time."""
+class PhraseKeeper(Protocol):
+    """Phrases in another place than the memory of this process. Only `load` takes time."""
+
+    is_shared: bool
+    """Other gateways keep phrases there, too, so it may have more takes of a phrase than memory has."""
 
     def put(self, key: bytes, phrase: KeptPhrase) -> None: ...
 
@@ -95,7 +98,8 @@ class PhraseCache:
     """The phrases of all projects of one process."""
 
     def __init__(self, most_bytes: int = 0) -> None:
-        self.disk: PhraseDisk | None = None
+        self.stores: Sequence[PhraseKeeper] = ()
+        """Keepers of phrases beside memory, in the order in which a phrase is looked for."""
         self._most_bytes = most_bytes
         self._phrases: OrderedDict[bytes, KeptPhrase] = OrderedDict()
         self._beginnings: dict[bytes, int] = {}  # number of phrases for each mark
@@ -122,17 +126,32 @@ class PhraseCache:
     def may_have(self, voice_key: bytes, beginning: str) -> bool:
         """Return whether a phrase in this voice begins like this, as far as the marks tell."""
         mark = _mark(voice_key, beginning_of(beginning))
-        return mark in self._beginnings or (self.disk is not None and self.disk.may_begin(mark))
+        return mark in self._beginnings or any(store.may_begin(mark) for store in self.stores)
 
-    def is_elsewhere(self, key: bytes) -> bool:
-        """Return whether a phrase that memory does not have may be on the disk."""
-        return key not in self._phrases and self.disk is not None and self.disk.may_have(key)
+    def is_elsewhere(self, key: bytes, takes: int) -> bool:
+        """Return whether a store may have a phrase that memory does not have, or has with fewer takes."""
+        return any(self._may_add(store, key, takes) for store in self.stores)
 
-    async def recall(self, key: bytes) -> None:
-        """Take a phrase from the disk into memory, if it is there."""
-        if self.disk is not None and (phrase := await self.disk.load(key)) is not None and key not in self._phrases:
-            self._remember(key, phrase)
-            self._shrink()
+    def _may_add(self, store: PhraseKeeper, key: bytes, takes: int) -> bool:
+        phrase = self._phrases.get(key)
+        return (phrase is None or (store.is_shared and len(phrase.takes) < takes)) and store.may_have(key)
+
+    async def recall(self, key: bytes, takes: int) -> None:
+        """Take a phrase from the stores into memory, as far as they have it."""
+        for store in self.stores:
+            if self._may_add(store, key, takes) and (phrase := await store.load(key)) is not None:
+                self._take_over(key, phrase)
+
+    def _take_over(self, key: bytes, phrase: KeptPhrase) -> None:
+        """Have a phrase of a store in memory, in place of one with fewer takes."""
+        known = self._phrases.get(key)
+        if known is not None and len(known.takes) >= len(phrase.takes):
+            return
+        if known is not None:
+            phrase.used, phrase.saved_nusd = known.used, known.saved_nusd
+            self._remove(key)
+        self._remember(key, phrase)
+        self._shrink()
 
     def note_miss(self) -> None:
         self._misses += 1
@@ -144,8 +163,8 @@ class PhraseCache:
             self.note_miss()
             return None
         self._phrases.move_to_end(key)
-        if self.disk is not None:
-            self.disk.touch(key)
+        for store in self.stores:
+            store.touch(key)
         self._hits += 1
         phrase.used += 1
         return phrase.takes[(phrase.used - 1) % len(phrase.takes)]
@@ -167,8 +186,8 @@ class PhraseCache:
             known.takes += phrase.takes
             self._bytes += sum(take.size for take in phrase.takes)
             self._phrases.move_to_end(key)
-        if self.disk is not None:
-            self.disk.put(key, self._phrases[key])
+        for store in self.stores:
+            store.put(key, self._phrases[key])
         self._shrink()
 
     def _remember(self, key: bytes, phrase: KeptPhrase) -> None:

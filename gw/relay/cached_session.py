@@ -56,7 +56,7 @@ _PIECE_BYTES = 16_384  # of audio whose length cannot be read
 
 
 class NotInMemory(Exception):
-    """A phrase may be on the disk, and has to be looked for there first."""
+    """A phrase may be on the disk or in the fleet, and has to be looked for there first."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -82,7 +82,7 @@ class KeptVoice:
 
     def has(self, text: str) -> bool:
         key = self.key_of(text)
-        if self._cache.is_elsewhere(key) and key not in self._recalled:
+        if self._cache.is_elsewhere(key, self._takes) and key not in self._recalled:
             self._recalled.add(key)
             raise NotInMemory(key)
         return self._cache.has(key, self._takes)
@@ -228,7 +228,7 @@ class CachedSpeakingSession(SpeakingSession):
                 return step()
             except NotInMemory as missing:
                 key = missing.key
-            await self._phrases.recall(key)
+            await self._phrases.recall(key, self._rules.takes)
 
     async def _release(self) -> None:
         """Pass on what was decided: text for the vendor that speaks now, or that it gets no more."""

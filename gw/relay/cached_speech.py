@@ -98,7 +98,7 @@ class CachedSpeech:
     @property
     def is_in_memory(self) -> bool:
         """Return whether the cache has nothing but its memory."""
-        return self._cache.disk is None
+        return not self._cache.stores
 
     @property
     def asked(self) -> bool:
@@ -126,11 +126,12 @@ class CachedSpeech:
         return key_of(voice_key, self._request.text, sent)
 
     def recall(self, project: Project, provider: Provider, model: Model, voice: str, sent: str) -> Pending:
-        """Return the wait for the speech of a candidate if it may be on the disk and was not looked for, else None."""
+        """Return the wait for the speech of a candidate if a store may have it and it was not looked for, else None."""
         if model.id in self._keys:
             return None
-        key = self._key_of(project, provider, model, voice, sent)
-        return self._cache.recall(key) if self._cache.is_elsewhere(key) else None
+        assert project.phrase_cache is not None
+        key, takes = self._key_of(project, provider, model, voice, sent), project.phrase_cache.takes
+        return self._cache.recall(key, takes) if self._cache.is_elsewhere(key, takes) else None
 
     def record(self, call: PreparedCall[SpeakStream], fmt: AudioFormat, voice: str) -> None:
         """Begin to keep what the vendor of a call speaks, unless the cache has it."""

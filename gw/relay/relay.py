@@ -248,7 +248,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
             await lease
 
     def _recall(self, model: Model) -> Pending:
-        """Return the wait for the cached speech of a candidate from the disk; None where nothing has to be read from it."""
+        """Return the wait for the cached speech of a candidate from the disk or the fleet; None where neither may have it."""
         if self._goes_on or self._cached.is_in_memory or not self._cached.applies(self.candidates.project):
             return None
         with suppress(ProviderError):  # `prepare` raises it

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from gw.errors import StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase
 from gw.store.private_file import open_private_file
 from gw.store.sqlite import translated
-from gw.vault import ContentCipher
+from gw.vault import MARK_BYTES, PhraseCipher
 
 _APPLICATION_ID = 0x67775068  # "gwPh"
 _SCHEMA = """
@@ -33,7 +32,6 @@ create index phrases_used on phrases (used_at, size);
 _INSERT = """
 insert into phrases (key, used_at, size, project, model_id, voice, marks, body) values (?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (key) do update set used_at = excluded.used_at, size = excluded.size, body = excluded.body"""
-MARK_BYTES = 8
 HASHES = 300
 """Hashes that are read in one portion: noting them takes a third of a millisecond, in which no other thread has its turn."""
 _ROWS = 100  # rows read or deleted in one go
@@ -45,27 +43,6 @@ class PhraseTotals:
 
     phrases: int
     bytes: int
-
-
-class PhraseCipher:
-    """Seals phrases, and hashes their keys and marks."""
-
-    def __init__(self, key: bytes) -> None:
-        self._content = ContentCipher(key)
-        self._key = blake2b(key, digest_size=32, person=b"gw phrases").digest()
-
-    def hashed(self, key: bytes) -> bytes:
-        return blake2b(key, digest_size=16, key=self._key).digest()
-
-    def hashed_mark(self, mark: bytes) -> bytes:
-        return blake2b(mark, digest_size=MARK_BYTES, key=self._key).digest()
-
-    def seal(self, phrase: KeptPhrase, hashed: bytes) -> bytes:
-        return self._content.seal(msgspec.msgpack.encode(phrase), about=f"phrase/{hashed.hex()}")
-
-    def open(self, body: bytes, hashed: bytes) -> KeptPhrase:
-        """Raises ValueError for content of another key."""
-        return msgspec.msgpack.decode(self._content.open(body, about=f"phrase/{hashed.hex()}"), type=KeptPhrase)
 
 
 class PhraseFile:
@@ -149,6 +126,15 @@ class PhraseFile:
         with translated(self._path):
             count, size = next(iter(self._db.execute("select count(*), coalesce(sum(size), 0) from phrases")))
         return PhraseTotals(phrases=count, bytes=size)
+
+    def seen_clears(self) -> int | None:
+        """Return the number of the latest clear of the fleet that was followed; None for a file without phrases."""
+        with translated(self._path):
+            return int(self._db.pragma("user_version")) if self.totals.phrases else None
+
+    def note_clears(self, number: int) -> None:
+        with translated(self._path):
+            self._db.pragma("user_version", number)
 
     def hashes(self) -> Iterator[Sequence[tuple[bytes, bytes]]]:
         """Yield the hashed key and the marks of every phrase, in portions that have about HASHES of them."""

@@ -26,8 +26,9 @@ from gw.config.settings import Settings
 from gw.errors import GwError
 from gw.policy.phrase_cache import KeptPhrase
 from gw.policy.seen_filter import SeenFilter
-from gw.store.phrase_file import MARK_BYTES, PhraseCipher, PhraseFile, PhraseTotals, phrase_path
+from gw.store.phrase_file import PhraseFile, PhraseTotals, phrase_path
 from gw.telemetry.clock import Clock
+from gw.vault import MARK_BYTES, PhraseCipher
 
 T = TypeVar("T")
 
@@ -57,6 +58,8 @@ class PhraseCounters:
 
 class PhraseStore:
     """`put` and `touch` are called on the event loop, never wait and never raise. `key`: the key of the content."""
+
+    is_shared = False
 
     def __init__(self, db_path: Path, clock: Clock, *, max_bytes: int, key: Callable[[], Awaitable[bytes]]) -> None:
         self.path = phrase_path(db_path)
@@ -205,6 +208,14 @@ class PhraseStore:
                 self._keys.clear()
                 self._marks.clear()
         return deleted
+
+    async def seen_clears(self) -> int | None:
+        """Return the number of the latest clear of the fleet that was followed; None if there are no phrases. Raises StoreUnavailable."""
+        return await self._in_thread(lambda file: file.seen_clears())
+
+    async def note_clears(self, number: int) -> None:
+        """Note the number of the latest clear of the fleet that was followed. Raises StoreUnavailable."""
+        await self._in_thread(lambda file: file.note_clears(number))
 
     def _note_trouble(self, why: str) -> None:
         if why != self.trouble:

@@ -109,6 +109,8 @@ class MetricFacts:
     fleet_members: int = 1
     fleet_alone_s: float = 0.0
     """Seconds without an answer of the fleet's bank, since the start."""
+    fleet_phrases: Mapping[str, int] = attrs.field(factory=dict)
+    """Phrases that were to be stored in the fleet or loaded from it: their fate → how many."""
     workers: Sequence[WorkerState] = ()
     """Processes that serve apps; none where one process does everything."""
     first_audio: Mapping[str, Histogram] = attrs.field(factory=dict)
@@ -298,6 +300,8 @@ class Metrics:
         yield _family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", pending)
         text = "Seconds in which the server that counts for the fleet could not be reached."
         yield _family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
+        text = "Phrases of the cache by what became of them in the fleet. unanswered: the server did not say in time if it has one."
+        yield _family("gw_phrase_cache_fleet", "counter", text, [({"result": r}, n) for r, n in facts.fleet_phrases.items()])
 
     def _first_audio(self, facts: MetricFacts) -> Metric:
         from prometheus_client.core import Metric

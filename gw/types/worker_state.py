@@ -34,6 +34,8 @@ class WorkerFigures(msgspec.Struct, frozen=True, kw_only=True):
     log_lines_dropped: int = 0
     trouble: str = ""
     """Why records could be lost; empty = they could not."""
+    fleet_phrases: Mapping[str, int] = {}
+    """Fate of phrases of the cache in the fleet → how many, since the worker began."""
     gates: Mapping[str, GateView] = {}
     """Gates by name; those of the keys of projects only while something is to be said about them."""
 

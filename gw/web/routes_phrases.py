@@ -14,7 +14,7 @@ _phrases = partial(Route, tag="Phrase cache")
 def _report(request: Request) -> phrases.CacheReport:
     gateway, query = request.gateway, request.query
     return phrases.report(
-        gateway.relay.phrases, gateway.phrase_store, request.catalog, workers=len(gateway.workers()),
+        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog, workers=len(gateway.workers()),
         project=query["project"], limit=query["limit"] or phrases.DEFAULT_PHRASES,
     )  # fmt: skip
 
@@ -22,8 +22,8 @@ def _report(request: Request) -> phrases.CacheReport:
 async def _clear(request: Request) -> phrases.CacheCleared:
     gateway, query = request.gateway, request.query
     return await phrases.clear(
-        gateway.relay.phrases, gateway.phrase_store, request.catalog, workers=len(gateway.workers()), project=query["project"],
-        model=query["model"], voice=query["voice"],
+        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog, workers=len(gateway.workers()),
+        project=query["project"], model=query["model"], voice=query["voice"],
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Literal
@@ -137,7 +138,16 @@ def _metric_facts(gateway: Gateway, first_audio: Mapping[str, Histogram]) -> Met
         first_audio=first_audio,
         fleet_members=gateway.leases.members if gateway.leases is not None and gateway.settings.fleet.valkey else 1,
         fleet_alone_s=0.0 if gateway.leases is None else gateway.leases.seconds_alone(),
+        fleet_phrases=_fleet_phrases(gateway),
     )
+
+
+def _fleet_phrases(gateway: Gateway) -> Mapping[str, int]:
+    """Return what became of phrases in the fleet, over all processes of this gateway."""
+    counts = Counter() if gateway.shared_phrases is None else Counter(attrs.asdict(gateway.shared_phrases.counters))
+    for worker in gateway.workers():
+        counts.update(worker.figures.fleet_phrases)
+    return counts
 
 
 _HTML = Raw("text/html", {"type": "string"})

@@ -252,6 +252,7 @@ class Worker:
             requests=store.counters.finished, handed_over=sender.given, cpu_s=round(time.process_time(), 3),
             records_waiting=store.queue_depth, journal_bytes=store.journal_bytes, keeps_records=store.accepting,
             records_dropped=store.counters.dropped, log_lines_dropped=self._lines.dropped, trouble=store.degraded,
+            fleet_phrases={} if gateway.shared_phrases is None else attrs.asdict(gateway.shared_phrases.counters),
             gates={
                 name: gate for name, gate in gateway.limits.view(trio.current_time()).items() if name == gate.provider or gate.is_notable
             },

@@ -55,11 +55,11 @@ class ForkServer:
         self._process = process
         self._started: list[Forked] = []
 
-    def start(self, folder: Path, text: str, within_s: float = 60.0) -> Forked:
-        """Start a gateway with this gw.yaml and a database in `folder`; return once it accepts connections."""
+    def start(self, folder: Path, text: str, within_s: float = 60.0, **more: str) -> Forked:
+        """Start a gateway with this gw.yaml and a database in `folder`; return once it accepts connections. `more`: its environment."""
         (folder / "gw.yaml").write_text(text)
         port, log = free_port(), folder / "gw.log"
-        env = {"GW_CONFIG": str(folder / "gw.yaml"), "GW_DB_PATH": str(folder / "gw.db"), "GW_LOG_LEVEL": "warning"}
+        env = {"GW_CONFIG": str(folder / "gw.yaml"), "GW_DB_PATH": str(folder / "gw.db"), "GW_LOG_LEVEL": "warning", **more}
         order = {"folder": str(folder), "arguments": ["serve", "--port", str(port)], "env": env, "log": str(log)}
         began = time.monotonic()
         assert self._process.stdin is not None

@@ -10,9 +10,10 @@ import pytest
 
 from gw.errors import DatabaseUnusable, StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase, Take
-from gw.store.phrase_file import HASHES, MARK_BYTES, PhraseCipher, PhraseFile, PhraseTotals, phrase_path
+from gw.store.phrase_file import HASHES, PhraseFile, PhraseTotals, phrase_path
 from gw.types.audio import PCM_16K
 from gw.types.tts import WordTiming
+from gw.vault import MARK_BYTES, PhraseCipher
 
 CIPHER = PhraseCipher(os.urandom(32))
 

@@ -40,7 +40,7 @@ async def running(folder, most_bytes=10**9, clock=None):
 
 def cache_of(store):
     cache = PhraseCache(10_000_000)
-    cache.disk = store
+    cache.stores = [store]
     return cache
 
 
@@ -55,21 +55,21 @@ async def test_a_phrase_comes_back_after_a_restart(tmp_path):
     async with running(tmp_path) as store:
         await known(store)
         cache = cache_of(store)
-        assert not cache.is_elsewhere(key)
+        assert not cache.is_elsewhere(key, 1)
         cache.add(key, phrase("Hello."), 1)
         await store.flush()
         assert (store.counters.stored, store.totals.phrases) == (1, 1)
     async with running(tmp_path) as store:
         await known(store)
         cache = cache_of(store)
-        assert cache.is_elsewhere(key)
-        assert not cache.is_elsewhere(key_of(VOICE, "Bye."))
+        assert cache.is_elsewhere(key, 1)
+        assert not cache.is_elsewhere(key_of(VOICE, "Bye."), 1)
         assert (cache.may_have(VOICE, "Hel"), cache.may_have(VOICE, "Hallo")) == (True, False)
-        await cache.recall(key)
-        assert not cache.is_elsewhere(key)
+        await cache.recall(key, 1)
+        assert not cache.is_elsewhere(key, 1)
         assert cache.find(key, 1).audio == b"a" * 1_000
-        await cache.recall(key)
-        assert (cache.figures.phrases, store.counters.loaded) == (1, 2)
+        await cache.recall(key, 1)
+        assert (cache.figures.phrases, store.counters.loaded) == (1, 1)
 
 
 async def test_what_is_put_last_is_stored_at_the_end(tmp_path):
