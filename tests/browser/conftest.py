@@ -28,6 +28,8 @@ CHROMIUM = "/usr/bin/chromium"
 FRONTEND = Path(__file__).resolve().parent.parent.parent / "frontend"
 WITHIN_MS = 30_000
 TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+WIDER = """(width) => [...document.querySelectorAll('body *')].filter((one) => one.getBoundingClientRect().right > width + 1)
+    .map((one) => `${one.tagName} ${one.className} ${Math.round(one.getBoundingClientRect().right)} ${one.textContent.slice(0, 40)}`)"""
 RECORDED_WITHIN_S = 60.0
 ADMIN = "admin-token-8351026789"
 GUARDED = f"""
@@ -143,6 +145,15 @@ class View:
             self.page.evaluate(TWO_FRAMES)
             if self.page.locator("main:has([aria-busy=true]) h1").count() == 0:
                 return
+
+    def wider_than(self, width: int) -> list[str]:
+        """Return what does not fit into the screen, and where it ends, unless all fits within a while: charts follow their boxes."""
+        deadline = time.monotonic() + WITHIN_MS / 1_000
+        while self.page.evaluate("document.documentElement.scrollWidth") > width:
+            self.page.evaluate(TWO_FRAMES)
+            if time.monotonic() > deadline:
+                return list(self.page.evaluate(WIDER, width))
+        return []
 
     def resize(self, width: int) -> None:
         """Have the page another width, and wait until it has looked at its boxes, one frame after their new size."""

@@ -174,7 +174,7 @@ def test_limits_of_a_key_are_set_and_what_it_has_spent_is_shown(fresh, view):
 
 def test_what_gw_yaml_defines_is_locked_with_its_line(guarded, view):
     seen = view(guarded, extra_http_headers=guarded.headers)
-    for path, name, line in (("/providers", "sim", 3), ("/models", "sim/echo", 8), ("/projects", "shop", 12)):
+    for path, name, line in (("/providers", "sim", 3), ("/models", "sim/echo", 9), ("/projects", "shop", 14)):
         page = seen.open(path)
         row = _row(page, name).first
         assert f"gw.yaml:{line}" in row.inner_text()

@@ -206,4 +206,6 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
     }
     providers = {name: {"api_key": KEY, "base_url": fakes[name] + v.root} for name, v in VENDORS.items()}
     serve = {"recording_hosts": ["127.0.0.1"]}
-    return {"providers": providers, "models": models, "stacks": {"talk": named}, "serve": serve}
+    # The fakes are threads of the tests' process, and late on a busy machine.
+    routing = {"first_event_s": {"stt": 60, "llm": 60, "tts": 60}, "idle_s": 60, "silence_ms": 60_000}
+    return {"providers": providers, "models": models, "stacks": {"talk": named}, "serve": serve, "routing": routing}

@@ -69,7 +69,7 @@ def test_sdk_live_transcription(drop_in, package, who, formatted):
     )
     client.stream(PCM[at : at + 1_600] for at in range(0, len(PCM), 1_600))
     client.disconnect(terminate=True)
-    assert ended.wait(10)
+    assert ended.wait(120)
     turns = [event for event in transcript if type(event).__name__ == "TurnEvent"]
     ends = [t.transcript for t in turns if t.end_of_turn and (t.turn_is_formatted or not formatted)]
     assert ends == [TEXT]

@@ -95,7 +95,7 @@ def test_sdk_live_speech(client, drop_in, who):
         thread.start()
         connection.send_text(SpeakV1Text(text=TEXT))
         connection.send_flush()
-        assert done.wait(20)
+        assert done.wait(120)
         connection.send_close()
         thread.join(20)
     assert spoken_text(b"".join(event for event in events if isinstance(event, bytes)), 16_000) == TEXT

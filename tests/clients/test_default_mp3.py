@@ -40,7 +40,7 @@ def piper() -> Iterator[str]:
 
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(120)
     yield address[0]
     trio.from_thread.run_sync(ended.set, trio_token=token[0])
     thread.join()

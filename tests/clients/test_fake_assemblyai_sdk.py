@@ -112,7 +112,7 @@ async def test_a_live_session(fake, address):
         ears.client.keep_alive()
         ears.client.stream(iter(FRAMES))
         ears.client.disconnect(terminate=True)
-        assert ears.over.wait(10)
+        assert ears.over.wait(120)
 
     await trio.to_thread.run_sync(talk)
     begin, *_, end = ears.events
@@ -138,7 +138,7 @@ async def test_an_end_that_is_forced(address):
         ears.client.force_endpoint()
         ears.client.stream(iter(FRAMES[len(FRAMES) // 2 :]))
         ears.client.disconnect(terminate=True)
-        assert ears.over.wait(10)
+        assert ears.over.wait(120)
 
     await trio.to_thread.run_sync(talk)
     ends = [turn for turn in ears.of_kind("TurnEvent") if turn.end_of_turn]
@@ -155,7 +155,7 @@ async def test_what_the_sdk_is_told(fault, code, fake, address):
     def talk() -> None:
         ears.client.connect(ears.parameters)
         ears.client.stream(iter([bytes(640 if fault == "short frames" else 3_200)] * 3))
-        assert ears.over.wait(10)
+        assert ears.over.wait(120)
         if fault != "refused":
             ears.client.disconnect()
 

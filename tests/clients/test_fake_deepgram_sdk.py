@@ -215,7 +215,7 @@ async def test_live_speech(client):
 
             connection.send_text(SpeakV1Text(text=TEXT))
             connection.send_flush()
-            assert done.wait(20)
+            assert done.wait(120)
             connection.send_close()
             thread.join(20)
         return messages

@@ -51,7 +51,7 @@ def collector(folder: Path) -> Iterator[tuple[int, Path]]:
             yield port, written
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def ask(url: str, path: str, body: dict[str, Any], **headers: str) -> None:

@@ -234,9 +234,8 @@ def test_a_voice_agent_listens_thinks_and_speaks(address):
 
     question = speech_of(address, TEXT)
     context = LLMContext()
-    pair = LLMContextAggregatorPair(
-        context, user_params=LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies())
-    )
+    params = LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies(), user_turn_stop_timeout=WITHIN_S)
+    pair = LLMContextAggregatorPair(context, user_params=params)
     agent = [ears(address), pair.user(), mind(address, "sim/echo"), mouth(address), pair.assistant()]
     turn = [UserStartedSpeakingFrame(), *spoken(question), UserStoppedSpeakingFrame()]
     frames = asyncio.run(run(agent, turn, LLMContextAssistantTurnFrame))

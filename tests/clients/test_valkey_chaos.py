@@ -16,11 +16,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from gw.errors import BankUnreachable
-from gw.fleet.valkey_bank import open_bank
 from gw.policy.budget_account import account_of
 from gw.telemetry.clock import utc_day
-from gw.types.bank_address import BankAddress
+from tests.fakes.bank_status import bank_status
 from tests.fakes.counting_upstream import counting_upstream
 from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses, wait_all_answered, wait_asked, wait_health
 from tests.fakes.fork_server import Forked, fork_server
@@ -42,10 +40,10 @@ TOKEN_NUSD = 1_000
 
 async def budget_in_bank(port: int) -> tuple[int, int]:
     """Return what the bank has as used and as leased of today's budget."""
-    async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
-        name = account_of(("project", "default"), "day", utc_day(time.time())).name
-        [found] = [account for account in (await bank.status()).accounts if account.account == name]
-        return found.used, found.open
+    name = account_of(("project", "default"), "day", utc_day(time.time())).name
+    status = await bank_status(f"valkey://127.0.0.1:{port}", NAME)
+    [found] = [account for account in status.accounts if account.account == name]
+    return found.used, found.open
 
 
 def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy, members: list[Forked]) -> None:
@@ -59,17 +57,7 @@ def fail_server(kind: str, server: ValkeyServer, proxy: ResetProxy, members: lis
 
 
 def await_bank(port: int) -> None:
-    async def reach() -> None:
-        with trio.fail_after(60):
-            while True:
-                try:
-                    async with open_bank(BankAddress.parse(f"valkey://127.0.0.1:{port}"), NAME) as bank:
-                        await bank.status()
-                        return
-                except BankUnreachable:
-                    await trio.sleep(0.05)
-
-    trio.run(reach)
+    trio.run(bank_status, f"valkey://127.0.0.1:{port}", NAME)
 
 
 def fail_database(kind: str, server: PostgresServer, clients: list[Caller]) -> None:

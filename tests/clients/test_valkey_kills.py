@@ -21,10 +21,9 @@ import trio
 from click.testing import CliRunner
 
 from gw.cli.main import main
-from gw.fleet.valkey_bank import open_bank
 from gw.policy.budget_account import account_of
 from gw.telemetry.clock import utc_day
-from gw.types.bank_address import BankAddress
+from tests.fakes.bank_status import bank_status
 from tests.fakes.counting_upstream import counting_upstream
 from tests.fakes.fleet_processes import NAME, Caller, FleetProcesses, wait_all_answered, wait_asked, wait_status
 from tests.fakes.fork_server import fork_server
@@ -49,14 +48,9 @@ serve: {workers: 2}
 
 def shares(server: ValkeyServer, project: str) -> tuple[int, dict[str, int]]:
     """Return what the bank has as used of today's budget of a project, and what each gateway and worker has leased."""
-
-    async def read() -> tuple[int, dict[str, int]]:
-        async with open_bank(BankAddress.parse(server.url), NAME) as bank:
-            name = account_of(("project", project), "day", utc_day(time.time())).name
-            [found] = [account for account in (await bank.status()).accounts if account.account == name]
-            return found.used, {share.instance: share.open for share in found.shares}
-
-    return trio.run(read)
+    name = account_of(("project", project), "day", utc_day(time.time())).name
+    [found] = [account for account in trio.run(bank_status, server.url, NAME).accounts if account.account == name]
+    return found.used, {share.instance: share.open for share in found.shares}
 
 
 def kill_one(fleet: FleetProcesses, kind: str, n: int, chance: random.Random) -> None:

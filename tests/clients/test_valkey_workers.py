@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 import trio
 
-from gw.fleet.valkey_bank import open_bank
-from gw.types.bank_address import BankAddress
+from tests.fakes.bank_status import bank_status
 from tests.fakes.counting_upstream import counting_upstream
 from tests.fakes.fork_server import Forked, fork_server
 from tests.fakes.postgres_server import PostgresServer
@@ -54,12 +53,8 @@ def chat_until_answered(gateway: Forked, status: int) -> None:
 
 
 def used(server: ValkeyServer) -> int:
-    async def read() -> int:
-        async with open_bank(BankAddress.parse(server.url), "both") as bank:
-            [account] = (await bank.status()).accounts
-            return account.used
-
-    return trio.run(read)
+    [account] = trio.run(bank_status, server.url, "both").accounts
+    return account.used
 
 
 def wait_used(server: ValkeyServer, nusd: int) -> None:

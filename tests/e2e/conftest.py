@@ -16,7 +16,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-STARTS_WITHIN_S = 30.0
+STARTS_WITHIN_S = 120.0
 URL = re.compile(r"API\s+(https?://\S+)/v1")
 
 
@@ -41,7 +41,7 @@ class Daemon:
     def text(self) -> str:
         return "".join(self.output)
 
-    def wait_for(self, pattern: str, within_s: float = 15.0) -> re.Match[str]:
+    def wait_for(self, pattern: str, within_s: float = 60.0) -> re.Match[str]:
         """Return the match of `pattern` in the log: its lines are written by a thread, perhaps after "ready in" was."""
         until = time.monotonic() + within_s
         with self.grew:
