@@ -12,9 +12,10 @@ ones slower, and leave the quickest.
     cartesia   WS /tts/websocket, a context for each greeting
     deepgram   WS /v1/speak, a `Flush` after each greeting
 
-`--entries` writes so many short phrases to a file instead, opens it again as at a start, and prints the memory that the process has
-grown by (resident, and Python's own by tracemalloc for a tenth of them), the time to read the file through, how long the event loop was
-held up meanwhile, and how long a phrase takes to come from the disk. A million take some minutes and 1 GB of the disk.
+`--entries` puts so many short phrases into a memory of 64 MB and a file instead, opens the file again as at a start, and prints the
+memory that the process has grown by (resident, and Python's own by tracemalloc for a tenth of them), the time to read the file through, how
+long the event loop was held up meanwhile, the sizes of what knows which phrases are there, how long a phrase takes to come from memory and
+from the disk, and how long the file takes to lose a tenth when its limit is lower. A million take some minutes and 1 GB of the disk.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ from run import CACHED, free_port, rss_mb, wait_until_it_answers
 from gw.net.connect import Origin
 from gw.net.http1 import Pool
 from gw.net.ws import WebSocket, open_ws
-from gw.policy.phrase_cache import KeptPhrase, Take, key_of
-from gw.store.phrase_store import PhraseStore
+from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of
+from gw.policy.seen_filter import BITS
+from gw.store.phrase_store import KEY_BITS, PhraseStore
 from gw.telemetry.clock import SystemClock
 from gw.types.audio import PCM_24K
 
@@ -124,10 +126,12 @@ async def store_many(folder: Path, count: int) -> None:
     async def read_key() -> bytes:
         return key
 
-    def made() -> PhraseStore:
-        return PhraseStore(folder / "gw.db", SystemClock(), max_bytes=10**12, key=read_key)
+    def made(max_bytes: int = 10**12) -> PhraseStore:
+        return PhraseStore(folder / "gw.db", SystemClock(), max_bytes=max_bytes, key=read_key)
 
     before_mb = rss_mb(os.getpid())
+    fill_memory(count)
+    print(f"memory: {rss_mb(os.getpid()) - before_mb:.0f} MB resident")
     began = time.perf_counter()
     async with trio.open_nursery() as nursery:
         store = made()
@@ -158,16 +162,54 @@ async def store_many(folder: Path, count: int) -> None:
             longest_s = max(longest_s, time.perf_counter() - at)
         took_s = time.perf_counter() - began
         print(f"opened and read through in {took_s:.1f} s; a sleep of 1 ms took {longest_s * 1000:.1f} ms at most meanwhile")
+        index_mb = (KEY_BITS + BITS) / 8e6
+        print(f"index of the file: {index_mb:.0f} MB at most, of which the system gives the pages that are used")
         times_ms = []
-        for number in range(0, count, max(1, count // 200)):
+        for number in range(0, count, max(1, count // 2_000)):
             at = time.perf_counter()
             assert await store.load(phrase(number)[0]) is not None
             times_ms.append(1_000 * (time.perf_counter() - at))
         missing = sum(store.may_have(phrase(count + number)[0]) for number in range(10_000))
-        print(f"a phrase from the disk: median {statistics.median(times_ms):.2f} ms, longest {max(times_ms):.2f} ms", end="; ")
+        print(f"a phrase from the disk: {percentiles(times_ms)}", end="; ")
         print(f"{missing / 100:.2f} % of texts that are not there are looked for")
         print(f"memory: {rss_mb(os.getpid()) - before_mb:.0f} MB resident")
+        whole = store.totals.bytes
         nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        store = made(whole * 9 // 10)
+        await nursery.start(store.run)
+        began, first = time.perf_counter(), count
+        while store.totals.bytes > store.max_bytes or first == count:  # each batch that is written deletes some
+            for number in range(first, first + 20):
+                store.put(*phrase(number))
+            await store.flush()
+            first += 20
+        took_s = time.perf_counter() - began
+        print(f"eviction: {store.counters.evicted} phrases in {took_s:.1f} s, {store.counters.evicted / took_s:.0f} a second")
+        nursery.cancel_scope.cancel()
+
+
+def fill_memory(count: int) -> None:
+    """Put phrases into a memory that has room for a part of them, and print how long that takes, and a look for one."""
+    cache = PhraseCache(64_000_000)
+    began = time.perf_counter()
+    for number in range(count):
+        cache.add(*phrase(number), 1)
+    took_s, figures = time.perf_counter() - began, cache.figures
+    print(f"in memory {figures.phrases} of {count} phrases, {figures.bytes / 1e6:.0f} MB, {figures.evicted} evicted", end="")
+    print(f"; {1e6 * took_s / count:.0f} us for each")
+    times_ms = []
+    for number in range(count - figures.phrases, count):
+        at = time.perf_counter()
+        assert cache.find(phrase(number)[0], 1) is not None
+        times_ms.append(1_000 * (time.perf_counter() - at))
+    print(f"a phrase from memory, its key included: {percentiles(times_ms)}", flush=True)
+
+
+def percentiles(times_ms: list[float]) -> str:
+    ordered = sorted(times_ms)
+    middle, most = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+    return f"median {middle:.3f} ms, 99 % {most:.3f} ms, longest {ordered[-1]:.2f} ms"
 
 
 def phrase(number: int) -> tuple[bytes, KeptPhrase]:
