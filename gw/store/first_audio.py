@@ -24,7 +24,7 @@ from gw.store.minute_table import MINUTE_S, OLDEST_MINUTE, Minutes
 from gw.store.requests import heard_speech
 from gw.store.rollups import SPAN
 from gw.store.sql_connection import SqlConnection
-from gw.store.window_pieces import HOUR_S, Piece, Rows, TimeWindow, minutes_and_records, pieces
+from gw.store.window_pieces import HOUR_S, Buckets, Piece, Rows, TimeWindow, minutes_and_records, pieces
 from gw.telemetry.histogram import Histogram
 from gw.types.usage import RequestRecord
 
@@ -67,6 +67,8 @@ _BY_PROJECT, _BY_STACK = (
     }
     for which in (f"project <> '{ALL}' and stack = '{ALL}'", f"project = :project and stack <> '{ALL}'")
 )
+_MOST_KEPT = 32
+"""Stretches of complete days whose merged rows are kept for the next report."""
 _LONGEST_S = 86_400.0
 """Longest time between two requests of a turn."""
 _LONG_S = 60.0
@@ -200,7 +202,24 @@ def by_name(context: QueryContext, window: TimeWindow, by: WaitsBy, project: str
     """Return the first audio of the turns that began in a window, by project or stack, or together under ""."""
     minutes_since = context.minutes_since if by == "none" and project is None else None
     chosen = pieces(context, window, minutes_since=minutes_since)
-    return _added_up((name, waits) for _, name, waits in _counted(context, chosen, by, project))
+    return _added_up(entry for piece in chosen for entry in _named(context, piece, by, project))
+
+
+def _named(context: QueryContext, piece: Piece, by: WaitsBy, project: str | None) -> Iterable[tuple[str, bytes | float]]:
+    """Return names and waits. Those of complete days are merged once, and again when the sums of all of these days have changed."""
+    if not isinstance(piece, Buckets) or piece.grain != "day" or by == "none" or (by == "project" and project is not None):
+        return ((name, waits) for _, name, waits in _counted(context, [piece], by, project))
+    key, kept = (by, project, piece.first, piece.last), context.merged.waits
+    sums = [(began, waits) for began, _, waits in _counted(context, [piece], "none", project)]
+    stored = kept.get(key)
+    if stored is None or stored[0] != sums:
+        merged_rows = _added_up((name, waits) for _, name, waits in _counted(context, [piece], by, project))
+        stored = sums, [(name, histogram.encode()) for name, histogram in merged_rows.items()]
+        kept.pop(key, None)
+        kept[key] = stored
+        for oldest in list(kept)[:-_MOST_KEPT]:
+            kept.pop(oldest, None)
+    return stored[1]
 
 
 def by_step(context: QueryContext, window: TimeWindow, step_s: int, project: str | None) -> dict[int, Histogram]:

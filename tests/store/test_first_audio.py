@@ -52,6 +52,45 @@ def test_each_turn_is_counted_once_however_they_are_divided(db, window, project)
         assert {step: waits.count for step, waits in steps.items()} == Counter(int(one[0] // step_s) for one in within)
 
 
+class Statements:
+    """A database that notes the statements."""
+
+    def __init__(self, db):
+        self._db = db
+        self.texts = []
+
+    def execute(self, text, *bindings):
+        self.texts.append(text)
+        return self._db.execute(text, *bindings)
+
+
+@pytest.mark.parametrize("project", [None, "p"])
+def test_complete_days_are_merged_once_until_a_turn_is_added_to_one_of_them(db, project):
+    made = turns(40)
+    write_turns(db, made)
+    merged, counted = MergedBuckets(None), Statements(db)
+    window = TimeWindow((NOON // DAY_S - 2) * DAY_S, NOON // DAY_S * DAY_S)
+
+    def by_stack():
+        counted.texts.clear()
+        found = first_audio.by_name(QueryContext(counted, merged), window, "stack", project)
+        read_all = any("stack <> ''" in text for text in counted.texts)
+        return {name: (waits.count, waits.sum_ms) for name, waits in found.items()}, read_all
+
+    first, read_all = by_stack()
+    assert read_all
+    assert sum(count for count, _ in first.values()) == sum(
+        window.since <= at < window.until and project in (None, owner) for at, owner, _ in made
+    )
+    assert by_stack() == (first, False)
+    write_turns(db, [*made, (window.since + 60.0, "p", "b / x")])
+    changed, read_all = by_stack()
+    assert read_all
+    assert changed["b / x"][0] == first.get("b / x", (0, 0.0))[0] + 1
+    write_turns(db, [*made, (window.since + 60.0, "p", "b / x"), (NOON - 60.0, "p", "a / y")])  # on another day
+    assert by_stack() == (changed, False)
+
+
 def test_an_earlier_database_gets_the_sums(sqlite_db):
     db = sqlite_db
     write_turns(db, turns(40))
