@@ -29,6 +29,7 @@ from gw.types.span_counts import SpanCounts
 QUEUED = 2_000  # lines that wait for the process, about 1 kB each; when full, the oldest are dropped and counted
 BATCH = 500  # lines in a message
 ANSWER_S = 10.0  # for one message: the process answers at once, also while the collector is away
+START_S = 30.0  # for the first answer of a process: before it, it loads its libraries, which takes long on a busy machine
 _ATTEMPT = b'"outcome":"'
 """Occurs in a line once for each attempt: nearly the number of its spans, for a look at what waits."""
 _PROGRAM = "from gw.otel.export_program import main; main()"
@@ -65,6 +66,7 @@ class OtlpExporter:
         self._sending: Sequence[bytes] = ()
         self._due, self._enough = trio.Event(), trio.Event()
         self._process: trio.Process | None = None
+        self._answered = False
         self._received = bytearray()
         self._before = SpanCounts()
         self._now = ExportCounters()
@@ -161,11 +163,12 @@ class OtlpExporter:
     async def _answer(self, message: ExportBatch | ExportClose) -> ExportCounters:
         """Send a message and return its answer, however the caller fares. Raises _ProcessLost."""
         answer: ExportCounters | None = None
-        with trio.move_on_after(ANSWER_S, shield=True):
+        with trio.move_on_after(ANSWER_S if self._answered else START_S, shield=True):
             with suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
                 process = await self._running()
                 await send_to(process, message)
                 answer = await receive_from(process, self._received)
+        self._answered = answer is not None
         if answer is None:
             await self._end()
             raise _ProcessLost("the process that exports telemetry has ended or does not answer")

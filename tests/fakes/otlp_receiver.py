@@ -70,7 +70,7 @@ class Receiver:
     """What is wrong with what was received; a test that uses the receiver fails by it."""
     changed: threading.Condition = attrs.field(factory=threading.Condition)
 
-    def wait_for(self, condition: Callable[[], object], within_s: float = 15.0) -> None:
+    def wait_for(self, condition: Callable[[], object], within_s: float = 60.0) -> None:
         with self.changed:
             if not self.changed.wait_for(condition, within_s):
                 names = [span.name for span in self.spans]

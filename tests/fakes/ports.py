@@ -7,7 +7,6 @@ import socket
 
 _RANGE = range(12_000, 32_000)
 """Below the ports that the kernel gives to those who ask for port 0 and to outgoing connections."""
-_reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
@@ -22,5 +21,5 @@ def free_port() -> int:
             except OSError:
                 reservation.close()
                 continue
-        _reserved.append(reservation)
+        reservation.detach()  # it stays open until this process ends
         return port

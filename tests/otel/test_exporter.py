@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from gw.otel.export_program import BATCH, QUEUED
 from gw.otel.exporter import OtlpExporter, Pace, open_exporter
 from gw.store.pipe_messages import framed
 from gw.store.record_lines import encode_record
+from tests.fakes import ports
 from tests.fakes.otlp_receiver import otlp_receiver
 from tests.fakes.records import record
 from tests.otel.test_otlp_sender import start
@@ -36,7 +36,7 @@ def lines(*ids: str, **fields) -> list[bytes]:
 
 async def until(condition) -> None:
     """Wait for what another process brings about."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while not condition():  # noqa: ASYNC110  # nothing here is told of it
             await trio.sleep(0.02)
 
@@ -53,9 +53,7 @@ async def heard(exporter: OtlpExporter, condition) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        return closed.getsockname()[1]
+    return ports.free_port()
 
 
 async def test_committed_records_arrive_and_are_counted():
@@ -77,6 +75,16 @@ async def test_many_records_are_passed_on_before_their_time():
         async with open_exporter(start(receiver.url), ENVIRONMENT, attrs.evolve(QUICK, gather_s=600.0)) as exporter:
             exporter.put(lines(*(f"{n}" for n in range(exporter_module.BATCH))))
             await until(lambda: len(receiver.spans) == 2 * exporter_module.BATCH)
+
+
+async def test_a_process_that_loads_for_longer_than_an_answer_takes_loses_nothing(monkeypatch):
+    monkeypatch.setattr(exporter_module, "ANSWER_S", 0.0)
+    with otlp_receiver() as receiver:
+        async with open_exporter(start(receiver.url), ENVIRONMENT, attrs.evolve(QUICK, hear_s=600.0)) as exporter:
+            exporter.put(lines("a", "b"))
+            await until(lambda: len(receiver.spans) == 4)
+            assert exporter.trouble == ""
+            assert exporter.counts.dropped["process_ended"] == 0
 
 
 async def test_a_record_that_no_message_can_hold_keeps_no_other_one_back():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from tests.e2e.conftest import Daemon, starter
 from tests.fakes.otlp_receiver import otlp_receiver
+from tests.fakes.ports import free_port
 
 pytestmark = pytest.mark.process
 CONFIG = """
@@ -60,16 +60,14 @@ def test_a_request_joins_the_callers_trace(start):
         assert sum(span.attributes.get("gw.cost.usd", 0) for span in receiver.spans) == pytest.approx(record["cost_usd"])
         assert request.end_ns - request.start_ns == int(record["total_latency_ms"] * 1_000_000)
         ask(daemon, traceparent=f"00-{TRACE}-{PARENT}-00")  # not sampled, but it fell back
-        code, _ = daemon.stop()
+        code = daemon.stop()
         assert code == 0
         assert len(receiver.spans) == 6
         assert "canary" not in daemon.text()
 
 
 def test_an_operator_sees_that_the_collector_is_away_and_back(start):
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
+    port = free_port()
     daemon = start(CONFIG.format(url=f"http://127.0.0.1:{port}"), OTEL_EXPORTER_OTLP_TIMEOUT="1")
     assert 'gw_otlp_spans_dropped_total{reason="queue_full"} 0.0' in read(daemon, "/v1/metrics")
     ask(daemon)
@@ -77,7 +75,7 @@ def test_an_operator_sees_that_the_collector_is_away_and_back(start):
     assert json.loads(read(daemon, "/health"))["problems"] == ["telemetry_not_exported"]
     assert "gw_otlp_spans_pending 3.0" in read(daemon, "/v1/metrics")
     with otlp_receiver(port=port) as receiver:
-        daemon.wait_for("otlp_export_works_again", within_s=30)
+        daemon.wait_for("otlp_export_works_again", within_s=60)
         assert len(receiver.spans) == 3
     assert json.loads(read(daemon, "/health"))["problems"] == []
     assert "gw_otlp_spans_exported_total 3.0" in read(daemon, "/v1/metrics")
