@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 from functools import partial
+from typing import Protocol
 
 import structlog
 import trio
@@ -23,8 +24,14 @@ from gw.types.alerts import AlertMessage
 from gw.types.secret import Secret
 
 ANSWER_S = 10.0
-APPRISE_S = 20.0
+APPRISE_S = 20.0  # for a service to take a message
 _log = structlog.get_logger()
+
+
+class _Services(Protocol):
+    """Apprise's object that sends to one address."""
+
+    def notify(self, *, body: str, title: str, notify_type: str) -> bool | None: ...
 
 
 class Sender:
@@ -54,8 +61,11 @@ class Sender:
         text = "\n\n".join(lines(message))
         kinds = [notice.kind for notice in message.notices]
         kind = "info" if not kinds else "success" if set(kinds) <= {"recovered", "passed"} else "failure"
+        services, why = await trio.to_thread.run_sync(services_of, url)
+        if services is None:
+            return PostOutcome(why=why)
         with trio.move_on_after(APPRISE_S):
-            work = partial(notify, url, title(message), text, kind)
+            work = partial(notify, services, title(message), text, kind)
             thread = self._threads.setdefault(url, trio.CapacityLimiter(1))
             return PostOutcome(why=await trio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=thread))
         return PostOutcome(why=f"Apprise has not finished within {APPRISE_S:g} s")
@@ -70,10 +80,13 @@ def signed_headers(message_id: str, timestamp: int, body: bytes, secret: Secret)
     )  # fmt: skip
 
 
-def notify(url: str, subject: str, text: str, kind: str) -> str:
-    """Send by Apprise; return "" or why not. Blocks. What the library says may contain the address, so it is not passed on."""
+def services_of(url: str) -> tuple[_Services | None, str]:
+    """Load Apprise and return what sends to an address, and "", or None and why not. Blocks.
+
+    Nothing is sent yet, and no time limit applies: on a busy machine its hundred plugins take long to load, once.
+    """
     if missing := apprise_missing():
-        return missing
+        return None, missing
     import logging
 
     logging.getLogger(APPRISE_MODULE).disabled = True
@@ -81,9 +94,20 @@ def notify(url: str, subject: str, text: str, kind: str) -> str:
         import apprise
 
         services = apprise.Apprise()
-        if not services.add(url):
-            return "Apprise does not know this kind of address, or it is incomplete"
+        known = services.add(url)
+    except Exception as error:  # of the library, or of one of its plugins
+        return None, _failed(error)
+    return (services, "") if known else (None, "Apprise does not know this kind of address, or it is incomplete")
+
+
+def notify(services: _Services, subject: str, text: str, kind: str) -> str:
+    """Send by Apprise; return "" or why not. Blocks. What the library says may contain the address, so it is not passed on."""
+    try:
         return "" if services.notify(body=text, title=subject, notify_type=kind) else "Apprise could not deliver the message"
-    except Exception as error:  # of the library, or of one of its hundred plugins; its text may contain the address
-        _log.warning("alert_library_failed", error=type(error).__name__)
-        return f"Apprise failed: {type(error).__name__}"
+    except Exception as error:  # of one of its plugins; its text may contain the address
+        return _failed(error)
+
+
+def _failed(error: Exception) -> str:
+    _log.warning("alert_library_failed", error=type(error).__name__)
+    return f"Apprise failed: {type(error).__name__}"
