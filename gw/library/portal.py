@@ -101,7 +101,9 @@ class Portal:
             raise self._ended() from self._failure
 
     def _ended(self) -> RuntimeError:
-        """Return the error of a call after the end of the thread; `_failure` is its cause."""
+        """Return the error of a call after the end of the thread's work; `_failure` is its cause."""
+        if self._thread is not None:
+            self._thread.join(LEAVE_S)  # it may not have noted the error yet
         return RuntimeError(CLOSED if self._failure is None else "this gateway has ended because of the error that is its cause")
 
     def close(self) -> None:
@@ -158,9 +160,9 @@ class Portal:
         try:
             trio.run(self._main)
         except Exception as error:
+            self._failure = error
             if self._ready.is_set():
                 _log.error("gateway_ended", exc_info=True)
-            self._failure = error
         finally:
             self._ready.set()
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -47,7 +48,7 @@ def program(tmp_path):
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
 
@@ -109,15 +110,17 @@ def test_ctrl_c_interrupts_a_call_that_waits(program, tmp_path):
         """
         stream = g.llm('slow/echo').chat(HELLO)
         next(stream)
-        print("waiting", flush=True)
         try:
+            print("waiting", flush=True)
             next(stream)
         except KeyboardInterrupt:
             print(g.llm('sim/echo').chat(HELLO).text())
         """
     )
     assert process.stdout.readline() == "waiting\n"
-    time.sleep(0.1)  # it waits in a lock of C code, which tells nobody
+    stat = Path(f"/proc/{process.pid}/task/{process.pid}/stat")
+    while stat.read_text().rpartition(")")[2].split()[0] != "S":  # it waits in a lock of C code, which tells nobody
+        assert process.poll() is None
     process.send_signal(signal.SIGINT)
     code, out, err = ended(process)
     assert (code, out, err) == (0, "Hello you there\n", "")
@@ -196,7 +199,36 @@ def test_what_ends_by_a_fault_names_it():
     portal = Portal(opening)
     with pytest.raises(RuntimeError):
         portal.run(explode)
-    portal._thread.join(5)
+    portal._thread.join(60)
     with pytest.raises(RuntimeError, match="ended because of the error") as raised:
         portal.run(explode)
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
+
+
+def test_the_fault_is_known_before_it_is_logged():
+    """A call that comes while the log is written names it, too."""
+    @asynccontextmanager
+    async def opening():
+        yield object()
+
+    async def explode(_gateway):
+        async def fail() -> None:
+            raise ZeroDivisionError
+
+        portal.nursery.start_soon(fail)
+        await trio.sleep_forever()
+
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            known.append(portal._failure)
+
+    log_to_program()
+    portal, known, handler = Portal(opening), [], Noting()
+    logging.getLogger().addHandler(handler)
+    try:
+        with pytest.raises(RuntimeError):
+            portal.run(explode)
+        portal._thread.join(60)
+    finally:
+        logging.getLogger().removeHandler(handler)
+    assert [type(failure) for failure in known] == [ZeroDivisionError]
