@@ -96,9 +96,9 @@ def gateway(folder: Path, python: str, port: int, vendor: int, workers: int) -> 
     log = (folder / "gw.log").open("wb")
     command = [python, "-m", "gw", "serve", "--config", str(config)]
     started = subprocess.Popen(pinned(0, *command) if workers == 1 else command, stdout=log, stderr=log)
-    for _ in range(200):
+    for _ in range(600):
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
                 return started
         except OSError:
             time.sleep(0.1)
@@ -146,7 +146,7 @@ def main() -> None:
                 through = sides.results()
             finally:
                 started.send_signal(signal.SIGTERM)
-                started.wait(15)
+                started.wait(60)
         finally:
             sides.process.kill()
             sides.process.wait()

@@ -91,7 +91,7 @@ def rss_mb(pid: int) -> float:
 
 
 def wait_until_it_answers(url: str, data: bytes | None = None) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             request = urllib.request.Request(url, data, {"content-type": "application/json"})
