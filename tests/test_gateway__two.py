@@ -172,7 +172,7 @@ async def test_live_sessions_and_requests_run_side_by_side(sides):
     async def listen(side: Side, texts: list[str]) -> None:
         heard[side.name] = await side.listen(texts)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen, left, ["one two", "three"])
             nursery.start_soon(listen, right, ["four", "five six"])

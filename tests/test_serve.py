@@ -53,7 +53,7 @@ TEXT = "providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n"
 
 async def events(logs, name: str) -> list[dict[str, object]]:
     """Waits until there are any."""
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not (matching := [line for line in logs if line["event"] == name]):
             await trio.lowlevel.checkpoint()
     return matching

@@ -99,12 +99,12 @@ def gateway_in(folder: Path, text: str = DAEMON, secret: str = "") -> Iterator[R
     real_gateway = RealGateway()
     thread = threading.Thread(target=trio.run, args=(real_gateway.live, settings))
     thread.start()
-    assert real_gateway.up.wait(10)
+    assert real_gateway.up.wait(60)
     try:
         yield real_gateway
     finally:
         trio.from_thread.run_sync(real_gateway.stop.set, trio_token=real_gateway.token)
-        thread.join(10)
+        thread.join(60)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import threading
 
 import click
@@ -10,6 +9,7 @@ from gw.cli.backend import Backend, DaemonRefused, NoDaemon
 from gw.cli.main import ACCESS, FAILED, CommandFailed
 from gw.types.secret import Secret
 from tests.fakes.gateway_http import Reply, json_reply
+from tests.fakes.ports import free_port
 
 
 @pytest.fixture
@@ -36,8 +36,7 @@ def test_an_address_may_lack_its_scheme():
 
 
 def test_nobody_listens():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    port = free_port()
     with pytest.raises(NoDaemon, match=f"no gateway answers at http://127.0.0.1:{port}; start one with: gw serve --demo"):
         Backend(url=f"http://127.0.0.1:{port}").get("/health")
 

@@ -26,7 +26,7 @@ def running(tmp_path):
 
 def report_at_rest(run):
     """Return the report once no shadow call runs."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while (report := json.loads(run("compare", "--json").stdout))["running"]:
         assert time.monotonic() < until
     return report

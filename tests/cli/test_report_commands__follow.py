@@ -19,7 +19,7 @@ OTHER = RECORD | {"id": "b" * 32, "status": "error", "cost_usd": None}
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait for a condition that another thread makes true."""
-    pause, deadline = threading.Event(), time.monotonic() + 10
+    pause, deadline = threading.Event(), time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         pause.wait(0.005)

@@ -268,7 +268,7 @@ class Rig:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECV_BYTES)
         await sock.connect(("127.0.0.1", self.port))
         client = Client(sock, caller, self.model(caller, point), self)
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await client.until(point)
         serving, pooled = list(filter(_is_open, self.live.served)), list(filter(_is_open, self.http.served))
         if point != "complete":  # of a complete answer over HTTP the pool keeps the connection

@@ -49,7 +49,7 @@ class Setup:
             for _ in range(round(seconds * 10)):
                 await ws.send(bytes(3_200))
             await ws.send('{"type":"CloseStream"}')
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 with suppress(WsClosed):
                     while True:
                         await ws.receive()

@@ -68,7 +68,7 @@ async def status_of(running, method: str, target: str, headers: dict[str, str]) 
     """`/api/live` goes on for ever, so only the head is waited for there."""
     body = b"{}" if method in ("POST", "PUT", "PATCH") else b""
     fields = {**headers, **({"content-type": "application/json"} if body else {})}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with running.open(method, target, body, **fields) as response:
             if not target.startswith("/api/live"):
                 await response.read()

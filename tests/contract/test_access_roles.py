@@ -213,7 +213,7 @@ def outcome(status: int, body: bytes) -> str:
 async def ask(setup: Setup, holder: Holder, operation: Any, path: str, target: str) -> tuple[str, bytes]:
     address, body, headers = request_of(setup, operation, path, target)
     fields = {**headers, **await setup.headers(holder)}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with setup.running.open(operation.method, address, body, **fields) as response:
             content = b"" if path == "/api/live" else await response.read(10_000_000)
             assert response.status < 500 or operation.id == "front", (response.status, content)
@@ -270,7 +270,7 @@ async def test_a_list_has_the_entries_of_the_roles_projects_alone(setup):
 
 async def test_the_live_view_shows_the_roles_projects_alone(setup):
     token = await setup.headers(Holder('viewer', (BRAVO,), False))
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with setup.running.open("GET", "/api/live", **token) as response:
             assert (await response.receive_some()).startswith(b"event: running")
             await store_records(setup.running.gateway, record(70, project=ALPHA), record(71, project=BRAVO))

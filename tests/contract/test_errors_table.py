@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -32,6 +31,7 @@ from gw.errors import (
 )
 from gw.net.http1 import Origin, Pool
 from gw.types.entities import Actor
+from tests.fakes.ports import free_port
 from tests.fakes.running import open_running
 from tests.fakes.temporary_gateway import YAML, open_test_gateway, record, store_records
 from tests.mcp.conftest import open_mcp_gateway
@@ -67,10 +67,7 @@ async def upstream_saying(head: bytes):
 @pytest.fixture
 def closed_port():
     """A port that refuses connections."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        port = bound.getsockname()[1]
-    return port
+    return free_port()
 
 
 def test_no_configuration_file(tmp_path):

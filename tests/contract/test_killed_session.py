@@ -57,7 +57,7 @@ async def after_the_kill(copy: Path) -> Any:
 
 async def noted(running: Any, name: str) -> None:
     """Wait until the journal has some of this."""
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         while not any(getattr(intent.estimate, name) for intent in await running.gateway.store.running()):
             pass
 
@@ -72,7 +72,7 @@ async def test_speech(tmp_path, flushed, characters):
             await noted(running, "characters")
             if flushed:
                 await ws.send('{"type":"Flush"}')
-                with trio.fail_after(5):
+                with trio.fail_after(60):
                     while not isinstance(await ws.receive(), bytes):
                         pass
             killed(first, copy)
@@ -91,7 +91,7 @@ async def test_transcription(tmp_path):
             await noted(running, "audio_seconds")
             for _ in range(119):
                 await ws.send(bytes(3_200))
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while max(i.estimate.audio_seconds for i in await running.gateway.store.running()) < 12:
                     pass
             killed(first, copy)
@@ -104,7 +104,7 @@ async def test_a_session_without_audio_costs_nothing(tmp_path):
     async with opened(first) as running:
         target = b"/v1/listen?model=deepgram/nova-3&encoding=linear16&sample_rate=16000"
         async with open_ws("client", Origin.parse(running.url), target, headers=[]):
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while not await running.gateway.store.running():
                     pass
             killed(first, copy)

@@ -38,7 +38,7 @@ async def logged(running: Any) -> set[str]:
 
 
 async def stores(running: Any) -> None:
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await running.gateway.store.flush()
 
 

@@ -111,7 +111,7 @@ async def transcribed(setup: Setup, body: dict[str, Any]) -> str:
     url = (await setup.running.ask("POST", "/v2/upload", recording, content_type="application/octet-stream")).json["upload_url"]
     job = await setup.running.ask("POST", "/v2/transcript", body | {"audio_url": url})
     assert job.status == 200, job.body
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while True:
             setup.jump(0.5)  # the gateway polls the vendor
             answer = await setup.running.get(f"/v2/transcript/{job.json['id']}")

@@ -102,7 +102,7 @@ class Setup:
         vendor = self.north if model.startswith("north") else self.south
         received = vendor.first_received = trio.Event()
         fields = {"content_type": "application/json", **headers}
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with self.running.open("POST", "/v1/chat/completions", body, **fields) as response:
                 while await response.receive_some():
                     received.set()

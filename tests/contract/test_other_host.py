@@ -31,7 +31,7 @@ async def test_hypercorn_runs_the_same_app(tmp_path):
                 assert len(response.header(b"x-request-id")) == 32
                 return response.status, msgspec.json.decode(await response.read())
 
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             status, health = await ask(b"GET", b"/health")
             assert (status, health["status"]) == (200, "ok")
             assert (await ask(b"POST", b"/v1/projects", b'{"project_id": "new"}'))[0] == 200

@@ -149,7 +149,7 @@ async def connect(tmp_path):
         async def opened():
             ours, theirs = trio.testing.memory_stream_pair()
             nursery.start_soon(serve, theirs)
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 yield Client(ours)
             await ours.aclose()
 

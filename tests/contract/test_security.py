@@ -210,7 +210,7 @@ async def test_a_name_that_resolves_inside_is_not_called(running):
 async def test_bombs_and_nonsense_are_one_4xx(running, head, statuses):
     stream = await trio.open_tcp_stream("127.0.0.1", int(running.url.rpartition(":")[2]))
     async with stream:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await stream.send_all(head)
             first = await stream.receive_some(4_096)
     assert first.startswith(b"HTTP/1.1 ")

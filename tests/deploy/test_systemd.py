@@ -30,7 +30,7 @@ HIGHEST_EXPOSURE = 3.0
 def test_the_daemon_notifies_its_supervisor(tmp_path: Path, start: Start) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor:
         supervisor.bind(str(tmp_path / "notify"))
-        supervisor.settimeout(20)
+        supervisor.settimeout(60)
 
         def until(message: str) -> list[str]:
             """Return the messages up to `message`, each by its first line."""
@@ -53,7 +53,7 @@ def test_the_daemon_notifies_its_supervisor(tmp_path: Path, start: Start) -> Non
         assert message == "READY=1\nSTATUS=the configuration is invalid; the one before it is in force"
         daemon.process.send_signal(signal.SIGTERM)
         assert set(until("STOPPING=1")) <= {"WATCHDOG=1", "STOPPING=1"}
-        assert daemon.process.wait(15) == 0
+        assert daemon.process.wait(60) == 0
 
 
 def directives() -> list[tuple[str, str]]:

@@ -254,11 +254,11 @@ async def begin(ask):
 
 
 async def test_a_drain_waits_for_transcripts_and_they_are_there_after_the_restart(tmp_path):
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with running(tmp_path) as (ask, drain, _):
             id_ = await begin(ask)
             assert drain.in_flight == 1
-            drain.begin(10.0)
+            drain.begin(60.0)
             await drain.wait_idle()
         async with running(tmp_path) as (ask, _, _):
             status, job = await ask(b"GET", f"/v2/transcript/{id_}")
@@ -268,7 +268,7 @@ async def test_a_drain_waits_for_transcripts_and_they_are_there_after_the_restar
 
 
 async def test_a_transcript_that_is_cut_says_so_after_the_restart(tmp_path):
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with running(tmp_path) as (ask, _, _):
             id_ = await begin(ask)
         async with running(tmp_path) as (ask, _, _):
@@ -278,7 +278,7 @@ async def test_a_transcript_that_is_cut_says_so_after_the_restart(tmp_path):
 
 
 async def test_transcripts_count_as_requests_in_flight(tmp_path):
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with running(tmp_path, ", max_in_flight: 1") as (ask, drain, _):
             id_ = await begin(ask)
             assert drain.in_flight == 1

@@ -50,7 +50,7 @@ async def test_another_project_does_not_wait_for_the_many_of_one(tmp_path):
         async with trio.open_nursery() as nursery:
             for _ in range(30):
                 nursery.start_soon(ask, "busy", "/v1/chat/completions", CHAT, BUSY)
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while len(answers) < 30 - PLACES - WAITING:
                     await trio.lowlevel.checkpoint()
             assert {status for _, status in answers} == {503}
@@ -73,7 +73,7 @@ async def test_a_refused_request_does_not_use_up_its_token(tmp_path):
         token = {"xi_api_key": built.json["token"]}
         async with trio.open_nursery() as nursery:
             nursery.start_soon(lambda: running.ask("POST", "/v1/chat/completions", CHAT, **CALM))
-            with trio.fail_after(5):
+            with trio.fail_after(60):
                 while not running.gateway.relay.in_flight.requests:
                     await trio.lowlevel.checkpoint()
             assert (await running.ask("POST", "/v1/chat/completions", CHAT, **token)).status == 503  # after PLACE_S

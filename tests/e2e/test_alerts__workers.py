@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from collections import Counter
 
@@ -13,6 +12,7 @@ from tests.e2e.conftest import compiled_once, starter
 from tests.e2e.test_workers import once, wait_until, workers_of
 from tests.fakes.alert_receiver import SECRET, loopback_receiver
 from tests.fakes.counting_upstream import counting_upstream
+from tests.fakes.ports import free_port
 
 pytestmark = pytest.mark.process
 
@@ -45,25 +45,26 @@ def both_have(url: str, requests: int) -> bool:
 
 
 def test_each_incident_gives_one_message_whichever_worker_meets_it(tmp_path):
-    with socket.socket() as reserved, loopback_receiver(time.time) as (receiver, url), starter(tmp_path) as start:
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]  # bound and not listening: refuses connections
+    port = free_port()  # nobody listens there: it refuses connections
+    with loopback_receiver(time.time) as (receiver, url), starter(tmp_path) as start:
         gateway = start(TEXT.format(port=port, url=url, SECRET=SECRET), **compiled_once(tmp_path))
 
         def metric(name: str) -> float:
             return float(re.search(rf'^{name}{{provider="away"}} (\S+)', once(gateway.url, "GET", "/v1/metrics")[1].decode(), re.M)[1])
 
+        def breakers() -> list[str]:
+            states = once(gateway.url, "GET", "/api/reliability?period=today")[1]["providers"]
+            return [entry["breaker"] for entry in states if entry["provider"] == "away"]
+
         assert metric("gw_provider_up") == 1
         assert chat(gateway.url) == 200  # by one worker; the keeper, which sends, calls no provider
         receiver.wait_for(lambda r: {rule for _, rule, _ in r.incidents} == {"provider_failing", "budget_exceeded"})
-        assert metric("gw_provider_up") == 0
-        states = once(gateway.url, "GET", "/api/reliability?period=today")[1]["providers"]
-        assert [entry["breaker"] for entry in states if entry["provider"] == "away"] == ["open"]
-        wait_until(lambda: chat(gateway.url) == 200 and both_have(gateway.url, 2), 20)
-        reserved.close()
+        wait_until(lambda: chat(gateway.url) == 200 and metric("gw_provider_up") == 0)  # a breaker that opened 4 s ago is half open
+        wait_until(lambda: chat(gateway.url) == 200 and breakers() == ["open"])
+        wait_until(lambda: chat(gateway.url) == 200 and both_have(gateway.url, 2))
         with counting_upstream(port=port) as upstream:
-            wait_until(lambda: chat(gateway.url) == 200 and upstream.calls >= 4, 20)
+            wait_until(lambda: chat(gateway.url) == 200 and upstream.calls >= 4)
             receiver.wait_for(lambda r: ("recovered", "provider_failing", "away") in r.incidents)
-        assert gateway.stop()[0] == 0
+        assert gateway.stop() == 0
     failing = [(kind, "provider_failing", "away") for kind in ("raised", "recovered")]
     assert Counter(receiver.incidents) == Counter([("raised", "budget_exceeded", "project shop day"), *failing])

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.process
 
 CYCLES = times(50, 500)
 CLIENTS = 6
-LOAD_S = 0.1
 HELPERS_EVERY = 25
 """Every so many cycles, an engine and the processes for records and reports run and are killed before the gateway is."""
 CUT = 0
@@ -136,6 +135,15 @@ def kill_helpers(gateway: Forked, helpers: Helpers) -> int:
     return killed
 
 
+def wait_answers(clients: list[Client], more: int) -> None:
+    """Wait until the clients have got so many more answers: a load that follows the machine's pace."""
+    before = sum(len(client.answered) for client in clients)
+    deadline = time.monotonic() + 60
+    while sum(len(client.answered) for client in clients) < before + more:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def rows(path) -> list[tuple[str, str, str | None, str]]:
     with apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) as db:
         return list(db.execute("select id, status, error_code, attempts from requests"))
@@ -162,7 +170,7 @@ cost_tracking: {{db_path: {tmp_path}/gw.db}}
                 client.start()
             if helpers is not None:
                 assert kill_helpers(gateway, helpers) >= 3
-            time.sleep(LOAD_S * (0.5 + cycle % 7 / 6))  # real load on a real process: there is no event to wait for
+            wait_answers(clients, CLIENTS * (1 + cycle % 7))
             gateway.kill()
             for client in clients:
                 client.join()
@@ -181,7 +189,6 @@ cost_tracking: {{db_path: {tmp_path}/gw.db}}
     by_id = {id_: (status, code) for id_, status, code, _ in recorded}
     called = Counter(attempt["model_id"].removeprefix("openai/") for *_, a in recorded for attempt in json.loads(a))
     print(f"{CYCLES} cycles of {took_s:.2f} s: {len(answered)} of {asked} answered, {len(recorded)} records")
-    assert len(answered) > CYCLES * CLIENTS, "the load was no load"
     assert len(by_id) == len(recorded), "a record stands twice"
     assert [answer for answer in answered if by_id.get(answer.id) != ("success", None)] == []
     assert {answer.model for answer in answered} <= set(called)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 import wave
 
 import openai
@@ -120,20 +119,16 @@ def test_speech_as_events(client):
 
 
 def test_first_audio_arrives_before_the_last_is_made(start):
-    daemon = start("providers: {sim: {token_ms: 40}}\nmodels: {tts: [sim/tone]}\n")
+    """The last is made after more than an hour."""
+    daemon = start("providers: {sim: {token_ms: 600000}}\nmodels: {tts: [sim/tone]}\n")
     client = openai.OpenAI(base_url=daemon.url + "/v1", api_key="any", max_retries=0)
-    began = time.monotonic()
-    arrivals = []
     with (
         client,
         client.audio.speech.with_streaming_response.create(
-            model="sim/tone", voice="alloy", input="hello", response_format="pcm"
+            model="sim/tone", voice="alloy", input="hello " * 20, response_format="pcm"
         ) as response,
     ):
-        for _ in response.iter_bytes():
-            arrivals.append(time.monotonic() - began)
-    assert arrivals[-1] > 0.3
-    assert arrivals[0] < arrivals[-1] / 2
+        assert next(response.iter_bytes())
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_one_process_loads_nothing_of_several(tmp_path, workers, loads):
     try:
         url = ""
         while "ready in" not in (line := process.stdout.readline()):
-            assert line, process.wait(20)
+            assert line, process.wait(60)
             url = found[1] if (found := re.search(r"API\s+(https?://\S+)/v1", line)) else url
         body = {"model": "sim/echo", "messages": [{"role": "user", "content": "hi"}]}
         with httpx2.Client(base_url=url) as http:
@@ -37,7 +37,7 @@ def test_one_process_loads_nothing_of_several(tmp_path, workers, loads):
             assert http.get("/v1/status").status_code == 200
         process.terminate()
         output = process.stdout.read()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait()

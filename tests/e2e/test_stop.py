@@ -7,15 +7,11 @@ import json
 import signal
 import socket
 import threading
-import time
 from urllib.parse import urlsplit
 
 import pytest
 
 pytestmark = pytest.mark.process
-
-PROMISED_S = 0.3 + 0.2
-"""Of a stop without requests: the promise, and the interpreter's own end."""
 
 
 def connect(url: str) -> http.client.HTTPConnection:
@@ -29,25 +25,18 @@ def chat(connection: http.client.HTTPConnection, model: str, text: str, *, strea
 
 
 def test_idle_connections_of_both_planes_exit_at_once(start):
-    for _ in range(10):  # the machine may stand still meanwhile
-        took = _stopped_with_idle_connections(start())
-        if took < PROMISED_S:
-            break
-    assert took < PROMISED_S
-
-
-def _stopped_with_idle_connections(daemon):
-    """Return how many seconds a gateway took to end, whose process that writes has started."""
+    """A stop that waited for one of them would take an hour."""
+    daemon = start("providers: {sim: {}}\nmodels: {llm: [sim/echo]}\nserve: {drain_s: 3600}\n")
     voice, browser = connect(daemon.url), connect(daemon.url)
     assert chat(voice, "sim/echo", "hi", stream=False).read()
-    browser.request("GET", "/v1/logs")  # waits for the record; those of the sample history may be there, too
-    assert json.loads(browser.getresponse().read())[0]["project"] == "default"
-    code, took = daemon.stop()
-    assert code == 0, daemon.text()
+    records: list[object] = []
+    while not records:  # then the process that writes has started, too
+        browser.request("GET", "/v1/logs")
+        records = json.loads(browser.getresponse().read())
+    assert daemon.stop() == 0, daemon.text()
     assert voice.sock.recv(1) == b""
     voice.close()
     browser.close()
-    return took
 
 
 def test_a_running_stream_finishes_and_new_connections_are_refused(start):
@@ -59,7 +48,7 @@ def test_a_running_stream_finishes_and_new_connections_are_refused(start):
     remainder = response.read()
     assert first.startswith(b"data: ")
     assert remainder.endswith(b"data: [DONE]\n\n")
-    assert daemon.process.wait(10) == 0
+    assert daemon.process.wait(60) == 0
     with pytest.raises(ConnectionRefusedError):
         connect(daemon.url).connect()
     connection.close()
@@ -73,9 +62,7 @@ def test_a_stalled_reader_cannot_hold_it_beyond_drain_s(start):
     head = b"POST /v1/audio/speech HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body)
     stalled.sendall(head + body)
     assert stalled.recv(10)
-    code, took = daemon.stop()
-    assert code == 0, daemon.text()
-    assert took < 1 + 1.5
+    assert daemon.stop() == 0, daemon.text()
     stalled.close()
 
 
@@ -84,15 +71,14 @@ def test_a_stream_that_cannot_finish_is_told_and_recorded(start, how):
     text = "providers: {sim: {token_ms: 300}}\nmodels: {llm: [sim/echo]}\nserve: {drain_s: 1}\n"
     daemon = start(text if how == "end of the drain" else text.replace("drain_s: 1", "drain_s: 30"))
     connection = connect(daemon.url)
-    response = chat(connection, "sim/echo", "word " * 40, stream=True)
+    response = chat(connection, "sim/echo", "word " * 400, stream=True)
     first = response.readline()
     daemon.process.send_signal(signal.SIGTERM)
     if how == "second signal":
-        time.sleep(0.3)  # two signals at once would be one
-        assert daemon.process.poll() is None
+        daemon.wait_for('"draining"')  # two signals at once would be one
         daemon.process.send_signal(signal.SIGTERM)
     remainder = response.read()
-    assert daemon.process.wait(5) == 0, daemon.text()
+    assert daemon.process.wait(60) == 0, daemon.text()
     connection.close()
     assert first.startswith(b"data: ")
     *_, last = remainder.strip().split(b"\n\n")

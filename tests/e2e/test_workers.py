@@ -134,7 +134,7 @@ def workers_of(url: str) -> list[dict[str, Any]]:
     return once(url, "GET", "/v1/status")[1]["workers"]
 
 
-def wait_until(condition, within_s: float = 10.0) -> None:
+def wait_until(condition, within_s: float = 60.0) -> None:
     until = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < until
@@ -145,7 +145,7 @@ def test_both_serve_one_port_and_all_requests_are_in_the_reports(two):
     before = once(two.url, "GET", "/v1/costs?period=today")[1]
     assert [chat_once(two.url) for _ in range(40)] == [200] * 40
     after = once(two.url, "GET", "/v1/costs?period=today")[1]
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while after["requests"] - before["requests"] < 40:  # a report waits a quarter of a second, which a busy machine may need
         assert time.monotonic() < until
         after = once(two.url, "GET", "/v1/costs?period=today")[1]
@@ -232,11 +232,11 @@ def test_a_budget_holds_over_both_workers_and_is_used_up(two):
         thread.start()
     for thread in threads:
         thread.join()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while (status := chat_once(two.url, "5e80b4c97d12af36")) != 402:  # 503: what was reserved is free again soon
         statuses[status] += 1
         assert time.monotonic() < until, statuses
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (spent := once(two.url, "GET", "/v1/costs?period=today&project=tight")[1])["requests"] < sum(statuses.values()):
         assert time.monotonic() < until
     assert set(statuses) <= {200, 402, 503}
@@ -266,7 +266,7 @@ def in_turn(callers: list[Caller], times: int) -> Counter[int]:
     statuses: Counter[int] = Counter()
     for _ in range(times):
         for caller in callers:
-            until = time.monotonic() + 10
+            until = time.monotonic() + 60
             while (status := caller.chat(max_tokens=10)) == 503:  # the other worker holds what is left, and gives it back within a second
                 assert time.monotonic() < until
             statuses[status] += 1
@@ -288,8 +288,11 @@ def test_a_monthly_budget_of_a_project_holds_over_both_workers(two):
 
 def test_requests_a_minute_of_a_key_are_counted_over_both_workers(two):
     key = once(two.url, "POST", "/v1/keys", {"project": "free", "requests_per_minute": 3})[1]["key"]
-    callers = [Caller(two.url, key) for _ in range(6)]
-    assert Counter(caller.chat() for caller in [*callers, *callers]) == Counter({200: 3, 429: 9})
+    callers, began = [Caller(two.url, key) for _ in range(6)], time.monotonic()
+    statuses = Counter(caller.chat() for caller in [*callers, *callers])
+    one_each_s = 60 / 3
+    assert 3 <= statuses[200] <= 3 + (time.monotonic() - began) / one_each_s
+    assert statuses[200] + statuses[429] == 12
     for caller in callers:
         caller.close()
 
@@ -297,16 +300,16 @@ def test_requests_a_minute_of_a_key_are_counted_over_both_workers(two):
 def test_requests_at_once_of_a_key_are_counted_over_both_workers(two):
     key = once(two.url, "POST", "/v1/keys", {"project": "free", "max_concurrent": 2})[1]["key"]
     callers = [Caller(two.url, key) for _ in range(8)]
-    body = {"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * 30}]}
+    body = {"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * 2_000}]}
     for caller in callers:
         caller.connection.request("POST", "/v1/chat/completions", json.dumps(body), caller.headers)
     answers = [caller.connection.getresponse() for caller in callers]
     assert Counter(answer.status for answer in answers) == Counter({200: 2, 429: 6})
-    for answer in answers:
-        answer.read()
-    assert [callers[0].chat(), callers[1].chat()] == [200, 200]
-    for caller in callers:
+    for caller, answer in zip(callers, answers, strict=True):
+        answer.close()
         caller.close()
+    for _ in range(2):  # the places of those who have left are free again
+        wait_until(lambda: chat_once(two.url, key) == 200)
 
 
 def test_a_reload_reaches_all(two):
@@ -323,12 +326,12 @@ def test_a_worker_that_hangs_is_replaced(tmp_path):
         hung = workers_of(two.url)[0]["pid"]
         os.kill(hung, signal.SIGSTOP)
         try:
-            two.daemon.wait_for(rf'"worker_hung".*"pid": ?{hung}\b|"pid": ?{hung}\b.*"worker_hung"', within_s=30)
+            two.daemon.wait_for(rf'"worker_hung".*"pid": ?{hung}\b|"pid": ?{hung}\b.*"worker_hung"')
             wait_gone(hung)
         finally:
             with suppress(ProcessLookupError):
                 os.kill(hung, signal.SIGKILL)  # a stopped process would outlive its keeper
-        wait_until(lambda: [w["state"] for w in workers_of(two.url)] == ["serving"] * 2, within_s=30)
+        wait_until(lambda: [w["state"] for w in workers_of(two.url)] == ["serving"] * 2)
         assert hung not in [worker["pid"] for worker in workers_of(two.url)]
         assert [chat_once(two.url) for _ in range(8)] == [200] * 8
 
@@ -345,7 +348,7 @@ def test_a_drain_lets_streams_of_all_workers_finish(tmp_path):
         pids = [worker["pid"] for worker in workers_of(two.url)]
         two.process.send_signal(signal.SIGTERM)
         assert all(answer.read().endswith(b"data: [DONE]\n\n") for answer in answers)
-        assert two.process.wait(15) == 0
+        assert two.process.wait(60) == 0
         for pid in pids:
             wait_gone(pid)
         for caller in streams:
@@ -366,7 +369,7 @@ def test_a_second_signal_ends_all_and_each_cut_request_has_its_record(tmp_path):
         two.wait_for('"draining"')
         two.process.send_signal(signal.SIGTERM)
         assert b"shutting_down" in answer.read()
-        assert two.process.wait(10) == 0
+        assert two.process.wait(60) == 0
         caller.close()
         with apsw.Connection(str(tmp_path / "gw.db")) as db:
             assert db.execute("select status, error_code from requests").fetchall() == [("error", "shutting_down")]

@@ -47,7 +47,7 @@ def get(url: str, path: str) -> Any:
         connection.close()
 
 
-def wait_for(condition: Callable[[], Any], within_s: float = 30.0) -> Any:
+def wait_for(condition: Callable[[], Any], within_s: float = 60.0) -> Any:
     until = time.monotonic() + within_s
     while not (value := condition()):
         assert time.monotonic() < until
@@ -59,7 +59,7 @@ def read_to_the_end(session: ClientConnection) -> None:
     """Read until the connection ends, however that happens."""
     with suppress(ConnectionClosed):
         while True:
-            session.recv(timeout=10)
+            session.recv(timeout=60)
 
 
 def test_the_caller_of_a_worker_that_is_killed_connects_again_and_the_cut_session_has_its_record(daemon: Daemon):
@@ -85,9 +85,11 @@ def test_the_caller_of_a_worker_that_is_killed_connects_again_and_the_cut_sessio
 
 def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     netloc = urlsplit(daemon.url).netloc
-    body = json.dumps({"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * 60}]})
+    def body_of(words: int) -> str:
+        return json.dumps({"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * words}]})
+
     running = http.client.HTTPConnection(netloc, timeout=30)
-    running.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    running.request("POST", "/v1/chat/completions", body_of(3_000), {"content-type": "application/json"})
     answer = running.getresponse()
     answer.readline()
     live = http.client.HTTPConnection(netloc, timeout=30)
@@ -108,10 +110,11 @@ def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     assert [request["model_id"] for request in data["requests"]] == ["sim/echo"]
     wait_for(lambda: get(daemon.url, "/api/overview")["active_requests"] == 1)  # figures of workers come every second
     later = http.client.HTTPConnection(netloc, timeout=30)
-    later.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+    later.request("POST", "/v1/chat/completions", body_of(10), {"content-type": "application/json"})
     assert next_event()[0] == "started"
     assert later.getresponse().read().endswith(b"data: [DONE]\n\n")
-    assert answer.read().endswith(b"data: [DONE]\n\n")
+    answer.close()
+    running.close()
     assert [next_event()[0] for _ in range(2)] == ["finished", "finished"]
     for connection in (running, live, later):
         connection.close()

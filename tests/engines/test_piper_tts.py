@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 async def test_a_server_of_ours(model):
     options = {"model_path": model("en_US-lessac-medium")}
     pool = Pool()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         address = await piper_tts.address("p", options)
         assert await piper_tts.address("p", options) == address
         server = process_of(piper_tts.command(options), piper_tts.Server)
@@ -36,7 +36,7 @@ async def test_a_server_of_ours(model):
 
 @pytest.mark.usefixtures("libraries")
 async def test_an_invalid_voice(tmp_path):
-    with trio.fail_after(10), pytest.raises(ProviderFailed, match="its server ended with code 1"):
+    with trio.fail_after(60), pytest.raises(ProviderFailed, match="its server ended with code 1"):
         await piper_tts.address("p", {"model_path": tmp_path / "none.onnx"})
 
 
@@ -50,7 +50,7 @@ async def test_a_server_that_hangs_is_started_again(model, monkeypatch):
     monkeypatch.setattr(piper_tts, "PROBE_EVERY_S", 0.1)
     monkeypatch.setattr(piper_tts, "PROBE_S", 0.2)
     options = {"model_path": model("en_US-lessac-medium")}
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         address = await piper_tts.address("p", options)
         server = process_of(piper_tts.command(options), piper_tts.Server)
         await trio.sleep(0.5)

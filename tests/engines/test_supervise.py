@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -14,17 +13,17 @@ GUARD = [sys.executable, "-m", "gw.engines.supervise"]
 def test_it_ends_with_its_server():
     command = [*GUARD, sys.executable, "-c", "raise SystemExit(7)"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:
-        assert guard.wait(10) == 7
+        assert guard.wait(60) == 7
 
 
 def test_its_server_ends_when_nobody_holds_its_input():
     """Close the pipe, like a killed gateway."""
-    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(60)"
+    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(3600)"
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*GUARD, sys.executable, "-c", server], **pipes) as guard:
         assert guard.stderr.readline() == b"begun\n"
         guard.stdin.close()
-        assert guard.wait(10) != 0
+        assert guard.wait(60) != 0
 
 
 def test_its_server_gets_no_secret():
@@ -38,11 +37,9 @@ def test_its_server_gets_no_secret():
 
 
 def test_its_server_dies_with_it():
-    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(60)"
+    server = "import sys, time; print('begun', file=sys.stderr, flush=True); time.sleep(3600)"
     pipes = {"stdin": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([*GUARD, sys.executable, "-c", server], **pipes) as guard:
         assert guard.stderr.readline() == b"begun\n"
-        began = time.monotonic()
         guard.kill()
         assert guard.stderr.read() == b""  # to its end, which comes when the server has ended, too
-        assert time.monotonic() - began < 10

@@ -59,7 +59,7 @@ class AlertReceiver:
         messages = {message["message_id"]: message for message in self.accepted}
         return [(one["state"], one["rule"], one["subject"]) for message in messages.values() for one in message["data"]["incidents"]]
 
-    def wait_for(self, condition: Callable[[AlertReceiver], bool], within_s: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[AlertReceiver], bool], within_s: float = 60.0) -> None:
         """Wait in a thread."""
         with self.arrived:
             assert self.arrived.wait_for(lambda: condition(self), within_s), self.incidents

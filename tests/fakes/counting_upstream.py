@@ -44,7 +44,7 @@ class CountingUpstream:
             self._lock.notify_all()
             return self.calls if self._numbers_calls else 10
 
-    def wait_calls(self, count: int, within_s: float = 30.0) -> None:
+    def wait_calls(self, count: int, within_s: float = 60.0) -> None:
         """Wait until there were so many calls."""
         with self._lock:
             assert self._lock.wait_for(lambda: self.calls >= count, within_s), f"{self.calls} calls within {within_s:g} s"

@@ -13,7 +13,7 @@ def children(pid: int, module: str = "") -> list[int]:
     return [int(child) for child in listed if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
-def wait_gone(pid: int, within_s: float = 10.0) -> None:
+def wait_gone(pid: int, within_s: float = 60.0) -> None:
     """Wait, in a thread, until there is no such process."""
     deadline = time.monotonic() + within_s
     while Path(f"/proc/{pid}").exists():

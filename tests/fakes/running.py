@@ -42,7 +42,7 @@ class Running:
         data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
         if body is not None:
             headers = {"content_type": "application/json", **headers}
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             async with self.open(method, target, data, **headers) as response:
                 received = await response.read(LARGEST)
                 fields_: Mapping[str, str] = {k.decode().lower(): v.decode("latin-1") for k, v in response.headers}

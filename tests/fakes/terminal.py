@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-STARTS_WITHIN_S = 30.0
+STARTS_WITHIN_S = 60.0
 SERVE = re.compile(r"(?:uv run )?gw serve(?: --(?:demo|config \S+))*")
 URL = re.compile(r"API\s+https?://(\S+)/v1")
 DEFAULT = "127.0.0.1:8080"

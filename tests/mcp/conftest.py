@@ -51,7 +51,7 @@ class McpGateway:
 
 
 async def called(session, name, /, **arguments) -> mcp_types.CallToolResult:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         return await session.call_tool(name, arguments)
 
 

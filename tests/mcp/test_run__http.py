@@ -24,7 +24,7 @@ async def send_request(url, method, path, *headers, host="localhost"):
     lines = [f"{method} {path} HTTP/1.1".encode(), b"host: " + host.encode(), b"connection: close", *headers]
     if method == "POST":
         lines += [b"content-type: application/json", b"accept: application/json, text/event-stream", b"content-length: 2"]
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
             await stream.send_all(b"\r\n".join(lines) + b"\r\n\r\n" + (b"{}" if method == "POST" else b""))

@@ -81,7 +81,7 @@ async def answers(upstream, tls, client_context):
         (listener,) = await nursery.start(partial(trio.serve_tcp, upstream, 0, host="127.0.0.1"))
         origin = Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{listener.socket.getsockname()[1]}")
         for number in range(CALLS):
-            with trio.fail_after(10):
+            with trio.fail_after(60):
                 async with pool.open("up", b"POST", origin, b"/", [], b"%d" % number) as response:
                     bodies.append((response.status, await response.read()))
                 await upstream.said[number].wait()

@@ -47,7 +47,7 @@ async def test_a_hang_up_is_told_once_with_bytes_unread(poller, how):
             theirs.shutdown(socket.SHUT_WR)
         else:
             theirs.close()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await told.event.wait()
         await trio.testing.wait_all_tasks_blocked()
         assert told.times == 1
@@ -61,7 +61,7 @@ async def test_bytes_alone_are_not_told(poller):
         poller.watch(other.fileno(), told_of_other)
         theirs.send(b"hello")
         their_other.close()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await told_of_other.event.wait()
         assert told.times == 0
 
@@ -81,7 +81,7 @@ async def test_a_forgotten_number_belongs_to_the_next_connection(poller):
         poller.watch(number, second)
         poller.forget(number, first)
         theirs.close()
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await second.event.wait()
         assert (first.times, second.times) == (0, 1)
         ours.close()
@@ -122,12 +122,12 @@ async def test_what_arrives_is_given_without_waking_the_reader(reading, nursery)
         taken.came = trio.Event()
         await trio.testing.wait_all_tasks_blocked()
         theirs.send(b"%d" % n)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             await taken.came.wait()
     assert taken.got == [b"0", b"1", b"2"]
     assert not ended.is_set()
     theirs.close()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await ended.wait()
 
 
@@ -141,7 +141,7 @@ async def test_what_is_left_to_wait_for_is_the_readers(reading):
 
     taken = Taken(rest())
     theirs.send(b"one")
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         left = await read.each(taken)
         theirs.send(b"two")
         await trio.testing.wait_all_tasks_blocked()
@@ -159,12 +159,12 @@ async def test_a_fault_of_the_taker_is_raised_in_the_reader(reading):
         raise ValueError(data.decode())
 
     theirs.send(b"no good")
-    with trio.fail_after(5), pytest.raises(ValueError, match="no good"):
+    with trio.fail_after(60), pytest.raises(ValueError, match="no good"):
         await read.each(take)
 
 
 async def test_a_broken_connection_is_raised_in_the_reader():
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             made = Poller()
             nursery.start_soon(made.run)
@@ -196,7 +196,7 @@ async def test_closing_the_socket_wakes_the_reader(reading, nursery, by_taker):
             close()
 
         nursery.start_soon(soon)
-    with trio.fail_after(5), pytest.raises(trio.ClosedResourceError):
+    with trio.fail_after(60), pytest.raises(trio.ClosedResourceError):
         await read.each(close)
     with pytest.raises(trio.ClosedResourceError):
         await read.each(close)
@@ -215,7 +215,7 @@ async def test_what_a_taker_that_closed_the_socket_leaves_is_still_waited_for(re
         return rest()
 
     theirs.send(b"x")
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         await (await read.each(take))
     assert done == [True]
 
@@ -229,7 +229,7 @@ async def test_a_cancelled_reader_loses_nothing(reading):
     await trio.testing.wait_all_tasks_blocked()
     assert taken.got == []
     theirs.close()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         assert await read.each(taken) is None
     assert taken.got == [b"later"]
 

@@ -53,7 +53,7 @@ def opened(nursery, tls):
         (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
         origin = Origin.parse(f"http{'s' if tls else ''}://127.0.0.1:{listener.socket.getsockname()[1]}")
         connect = partial(connect_tcp, ssl_context=CLIENT)
-        with trio.fail_after(5):
+        with trio.fail_after(60):
             async with open_ws("up", origin, b"/", connect=connect) as ws:
                 yield ws
 

@@ -20,7 +20,7 @@ async def reading(connection, task_status):
         task_status.started()
 
 
-async def test_the_reader_rests_while_much_is_unread(ends, nursery):
+async def test_the_reader_rests_while_much_is_unread(ends, nursery, autojump_clock):
     client, connection = ends
     await nursery.start(reading, connection)
     sent = 0

@@ -241,7 +241,7 @@ async def test_an_app_without_websockets_answers_an_upgrade_with_404(autojump_cl
         assert await host.client.ended()
 
 
-async def test_a_client_that_leaves_cancels_the_app():
+async def test_a_client_that_leaves_cancels_the_app(autojump_clock):
     app = Stuck()
     async with open_host(app) as host:
         await host.client.send(request())
@@ -540,7 +540,7 @@ async def test_overload_is_shed():
         assert not app.started.is_set()
 
 
-async def test_a_drain_closes_idle_connections_and_lets_running_ones_finish():
+async def test_a_drain_closes_idle_connections_and_lets_running_ones_finish(autojump_clock):
     go = trio.Event()
 
     async def app(scope, receive, send):

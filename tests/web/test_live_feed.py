@@ -90,7 +90,7 @@ def scope(method: str = "GET", query: bytes = b"", cookie: bytes = b"") -> dict[
 @asynccontextmanager
 async def watching(app, query: bytes = b"", cookie: bytes = b""):
     view = View()
-    with trio.fail_after(5):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
 
             async def run() -> None:
@@ -162,8 +162,8 @@ async def test_a_drain_ends_the_connection_of_a_view_at_once(gateway, app_of):
         drain.at_begin(host.drain.begin)
         await host.client.send(request("GET", "/api/live", host="localhost"))
         assert (await host.client.response(head_only=True)).status == 200
-        drain.begin(30)
-        with trio.fail_after(0.5):
+        drain.begin(3_600)
+        with trio.fail_after(60):
             while await host.client.more():
                 pass
             await host.done.wait()

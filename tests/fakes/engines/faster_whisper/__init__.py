@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import chain, repeat
 from pathlib import Path
 
 from gw.providers.sim import fsk
@@ -61,8 +62,9 @@ class WhisperModel:
         if name == "crashing":
             raise SystemExit(3)
         for spoken in fsk.decode(data, 16_000):
-            for number, text in enumerate(spoken.text.split("|")):
+            parts = spoken.text.split("|")
+            for number, text in enumerate(chain(parts, repeat("more") if name == "slow" and len(parts) > 1 else ())):
                 if name == "slow" and number:
-                    time.sleep(0.2)
+                    time.sleep(0.02)  # and it has no end: only a caller that leaves ends it
                 words = [Word(float(number), number + 1.0, f" {text}", 0.5)] if word_timestamps else None
                 yield Segment(f" {text}", float(number), number + 1.0, words)
