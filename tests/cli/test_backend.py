@@ -74,7 +74,7 @@ def test_an_answer_is_read_while_it_arrives(gateway, backend):
 
     def chunks():
         yield b"first"
-        yield b"second" if read.wait(timeout=5) else b"nobody read the first"
+        yield b"second" if read.wait(timeout=60) else b"nobody read the first"
 
     gateway.replies["POST /v1/audio/speech"] = Reply(chunks())
     with backend.open("POST", "/v1/audio/speech") as answer:

@@ -23,7 +23,7 @@ def test_a_script_for_each_shell(run, shell, words):
 def test_what_the_script_asks_is_answered(typed, completions):
     words = typed.split(" ")
     env = {**os.environ, "_GW_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1)}
-    done = subprocess.run([sys.executable, "-m", "gw"], env=env, capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-m", "gw"], env=env, capture_output=True, text=True, check=True, timeout=120)
     assert f"plain,{completions}" in done.stdout.splitlines()
 
 

@@ -90,6 +90,6 @@ def test_a_real_gateway_tells_of_a_request_as_it_ends(run, real_gateway):
     real_gateway.chat("flaky/echo")
     until(lambda: all(not listener._events for listener in real_gateway.gateway.store.watcher.listeners))
     trio.from_thread.run_sync(real_gateway.gateway.store.watcher.end, trio_token=real_gateway.token)
-    follower.join(10)
+    follower.join(60)
     lines = [json.loads(line) for line in results[0].stdout.splitlines()]
     assert [line["status"] for line in lines] in (["success", "fallback"], ["fallback"])

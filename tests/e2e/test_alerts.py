@@ -32,7 +32,7 @@ alerts:
 
 
 def call(url: str, method: str, path: str, body: object, **headers: str) -> int:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     try:
         connection.request(method, path, json.dumps(body), {"content-type": "application/json", **headers})
         response = connection.getresponse()

@@ -117,7 +117,7 @@ def make_certificate(folder: Path, days: float) -> None:
 def json_of(gateway: Forked, method: str, path: str, body: object = None) -> Any:
     headers = {"authorization": f"Bearer {ADMIN}", "content-type": "application/json"}
     request = urllib.request.Request(gateway.url + path, json.dumps(body).encode() if body is not None else None, headers, method=method)
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.loads(answer.read())
 
 

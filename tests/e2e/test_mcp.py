@@ -132,7 +132,7 @@ def test_a_gateway_that_was_named_must_answer(configuration, tmp_path_factory):
     (port, _), env = configuration()
     folder = tmp_path_factory.mktemp("elsewhere")
     command = [sys.executable, "-m", "gw", "mcp", "--url", f"http://127.0.0.1:{port}"]
-    done = subprocess.run(command, env=bare(env, folder), cwd=folder, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, env=bare(env, folder), cwd=folder, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stdout) == (1, "")
     assert f"no gateway answers at http://127.0.0.1:{port}" in done.stderr
 

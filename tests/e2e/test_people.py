@@ -47,7 +47,7 @@ class Dashboard:
 
     def get(self, path: str) -> httpx2.Response:
         cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
-        with httpx2.Client(trust_env=False, follow_redirects=False, timeout=20) as client:
+        with httpx2.Client(trust_env=False, follow_redirects=False, timeout=60) as client:
             answer = client.get(self._url + path, headers={"cookie": cookie} if cookie else {})
         for header in answer.headers.get_list("set-cookie"):
             name, _, value = header.partition(";")[0].partition("=")

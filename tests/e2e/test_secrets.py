@@ -142,7 +142,7 @@ class Caller:
     shown: list[bytes] = attrs.field(factory=list)
 
     def ask(self, method: str, path: str, body: object = None, key: str = "", *, shown: bool = True) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(urlsplit(self.daemon.url).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(self.daemon.url).netloc, timeout=60)
         headers = {"authorization": f"Bearer {key}"} if key else {}
         try:
             data = body if isinstance(body, bytes) or body is None else json.dumps(body)
@@ -169,12 +169,12 @@ class Caller:
         with connect(url, additional_headers={"authorization": f"Token {c.project_key}"}, proxy=None) as socket:
             socket.send(json.dumps({"type": "Speak", "text": text}))
             socket.send('{"type":"Flush"}')
-            while '"Flushed"' not in str(socket.recv(timeout=20)):
+            while '"Flushed"' not in str(socket.recv(timeout=60)):
                 pass
             socket.send('{"type":"' + text)  # no JSON
             with suppress(WebSocketException):
                 while True:
-                    socket.recv(timeout=20)
+                    socket.recv(timeout=60)
 
     def work(self) -> None:
         """Use everything once, right and wrong."""
@@ -223,7 +223,7 @@ class Caller:
     def crash(self) -> set[str]:
         """Abort the process within a stream; return the ids of what was running."""
         c = self.canaries
-        connection = http.client.HTTPConnection(urlsplit(self.daemon.url).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(self.daemon.url).netloc, timeout=60)
         body = {"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": f"{c.said} " * 500}]}
         headers = {"authorization": f"Bearer {c.project_key}", "content-type": "application/json"}
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)

@@ -60,7 +60,7 @@ class Caller:
     """One connection to the gateway."""
 
     def __init__(self, url: str, key: str = "9f27c1d86ab340e5") -> None:
-        self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+        self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
         self.headers = {"content-type": "application/json", "authorization": f"Bearer {key}"}
 
     def ask(self, method: str, path: str, body: object = None) -> tuple[int, Any]:

@@ -39,7 +39,7 @@ def daemon(tmp_path_factory) -> Iterator[Daemon]:
 
 
 def get(url: str, path: str) -> Any:
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
     try:
         connection.request("GET", path)
         return json.loads(connection.getresponse().read())
@@ -88,11 +88,11 @@ def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     def body_of(words: int) -> str:
         return json.dumps({"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * words}]})
 
-    running = http.client.HTTPConnection(netloc, timeout=30)
+    running = http.client.HTTPConnection(netloc, timeout=60)
     running.request("POST", "/v1/chat/completions", body_of(3_000), {"content-type": "application/json"})
     answer = running.getresponse()
     answer.readline()
-    live = http.client.HTTPConnection(netloc, timeout=30)
+    live = http.client.HTTPConnection(netloc, timeout=60)
     live.request("GET", "/api/live")
     feed = live.getresponse()
 
@@ -109,7 +109,7 @@ def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     assert name == "running"
     assert [request["model_id"] for request in data["requests"]] == ["sim/echo"]
     wait_for(lambda: get(daemon.url, "/api/overview")["active_requests"] == 1)  # figures of workers come every second
-    later = http.client.HTTPConnection(netloc, timeout=30)
+    later = http.client.HTTPConnection(netloc, timeout=60)
     later.request("POST", "/v1/chat/completions", body_of(10), {"content-type": "application/json"})
     assert next_event()[0] == "started"
     assert later.getresponse().read().endswith(b"data: [DONE]\n\n")
@@ -125,7 +125,7 @@ def test_words_that_a_worker_captures_are_stored_by_the_keeper(daemon: Daemon):
     body = json.dumps({"model": "sim/echo", "messages": [{"role": "user", "content": "a table for two"}]})
     ids = []
     for _ in range(6):
-        connection = http.client.HTTPConnection(netloc, timeout=30)
+        connection = http.client.HTTPConnection(netloc, timeout=60)
         connection.request("POST", "/v1/chat/completions?gw_project=heard", body, {"content-type": "application/json"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()

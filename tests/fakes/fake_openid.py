@@ -169,7 +169,7 @@ def loopback_openid(now: Callable[[], float]) -> Iterator[FakeOpenId]:
 
     thread = threading.Thread(target=trio.run, args=(run,))
     thread.start()
-    provider, token, over = ready.get(timeout=10)
+    provider, token, over = ready.get(timeout=60)
     try:
         yield provider
     finally:

@@ -130,7 +130,7 @@ def wait_health(members: list[Forked], problems: list[str], within_s: float = 60
 
 
 def _problems(member: Forked) -> list[str]:
-    connection = http.client.HTTPConnection(urlsplit(member.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(member.url).netloc, timeout=60)
     try:
         connection.request("GET", "/health")
         return list(json.loads(connection.getresponse().read())["problems"])
@@ -170,7 +170,7 @@ class Caller(threading.Thread):
         connection: http.client.HTTPConnection | None = None
         while not self._done.is_set():
             if connection is None:
-                connection = http.client.HTTPConnection(urlsplit(self._members[self._n].url).netloc, timeout=20)
+                connection = http.client.HTTPConnection(urlsplit(self._members[self._n].url).netloc, timeout=60)
             try:
                 connection.request("POST", "/v1/chat/completions", BODY, self._headers)
                 response = connection.getresponse()

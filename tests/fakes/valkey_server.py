@@ -54,7 +54,7 @@ class ValkeyServer:
 
     def command(self, *words: str | bytes) -> str:
         """Return the answer to a command that is answered with one text or number, such as `ZSCORE` or `ZREM`."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=10) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
             connection.sendall(b" ".join(word if isinstance(word, bytes) else word.encode() for word in words) + b"\r\n")
             with connection.makefile("rb") as answer:
                 head = answer.readline()

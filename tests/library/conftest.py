@@ -27,6 +27,7 @@ stacks:
 projects:
   default: {default_stack: demo}
   poor: {daily_budget: 0.000001, budget_action: block, default_stack: demo}
+routing: {first_event_s: {stt: 60, llm: 60, tts: 60}, idle_s: 60}
 """
 CHAIN = "fallbacks: {llm: [sim/echo]}\n"
 HELLO = [{"role": "user", "content": "Hello you there"}]

@@ -67,7 +67,7 @@ def test_a_wait_ends_when_it_is_closed():
     waiting.start()
     assert not queue.is_over
     queue.close(0.0)
-    waiting.join(5)
+    waiting.join(60)
     assert not waiting.is_alive()
     assert queue.is_over
     assert queue.take(600.0) is None

@@ -68,6 +68,6 @@ def test_workers_without_a_keeper_are_ended_before_their_journals_are_read(tmp_p
     for writer in writers:
         assert writer.stdout.readline() == "held\n"
     assert end_writers(database, grace_s=0.2) == [journal_of(database, "a-1-1"), journal_of(database, "a-2-1")]
-    assert [writer.wait(5) for writer in writers] == [-signal.SIGTERM, -signal.SIGKILL]
+    assert [writer.wait(60) for writer in writers] == [-signal.SIGTERM, -signal.SIGKILL]
     for writer in writers:
         writer.stdout.close()
