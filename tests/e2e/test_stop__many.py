@@ -9,6 +9,7 @@ import json
 import resource
 import signal
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,6 +42,8 @@ PATHS = (
     b"/v1/listen?model=slow/tone&encoding=linear16&sample_rate=16000", b"/v1/speak?model=sim/tone",
     b"/v1/realtime?model=sim/echo", b"/tts/websocket?cartesia_version=2025-04-16",
 )  # fmt: skip
+KEEP_ALIVE = b"\x81\x95" + bytes(4) + b'{"type": "KeepAlive"}'
+KEEP_ALIVE_S = 3.0  # Deepgram closes a connection on which nothing came for 10 s, and these open slowly on a busy machine
 
 
 @attrs.define
@@ -68,6 +71,22 @@ async def idle_socket(address: tuple[str, int], path: bytes, seen: Seen) -> None
     assert data.startswith(b"HTTP/1.1 101"), data
     data = data.partition(b"\r\n\r\n")[2]
     seen.started += 1
+    async with stream, trio.open_nursery() as nursery:
+        if path.startswith(b"/v1/listen"):
+            nursery.start_soon(keep_alive, stream)
+        seen.closes.append((await close_code(stream, data), time.monotonic()))
+        nursery.cancel_scope.cancel()
+
+
+async def keep_alive(stream: trio.SocketStream) -> None:
+    while True:
+        await trio.sleep(KEEP_ALIVE_S)
+        with suppress(trio.BrokenResourceError):
+            await stream.send_all(KEEP_ALIVE)
+
+
+async def close_code(stream: trio.SocketStream, data: bytes) -> int:
+    """Read until the server closes a WebSocket, and return the code; `data`: what was read already."""
     while True:
         while len(data) >= 2 and data[0] != 0x88:  # a frame of the server before its close: skip it
             size, start = data[1], 2
@@ -77,14 +96,11 @@ async def idle_socket(address: tuple[str, int], path: bytes, seen: Seen) -> None
                 break
             data = data[start + size :]
         if len(data) >= 4 and data[0] == 0x88:
-            seen.closes.append((int.from_bytes(data[2:4], "big"), time.monotonic()))
-            break
+            return int.from_bytes(data[2:4], "big")
         more = await stream.receive_some()
         if not more:
-            seen.closes.append((1006, time.monotonic()))
-            break
+            return 1006
         data += more
-    await stream.aclose()
 
 
 async def running_stream(pool: Pool, origin: Origin, seen: Seen) -> None:
