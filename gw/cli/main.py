@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "alerts": ("gw.cli.alert_commands", "Show, test or mute alerts."),
     "capture": ("gw.cli.capture_commands", "Read, search or delete what was captured of sessions."),
     "cache": ("gw.cli.cache_commands", "List, fill or empty the phrase cache."),
+    "pronunciations": ("gw.cli.pronunciation_commands", "List, import or export how a project's words are spoken."),
     "keys": ("gw.cli.key_commands", "List, make, change or revoke the API keys of callers."),
     "people": ("gw.cli.people_commands", "List people who have signed in, block one, or list and end sessions of the dashboard."),
     "tokens": ("gw.cli.token_commands", "List, make or revoke service tokens."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import msgspec
@@ -23,6 +23,20 @@ class Pronunciation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     match_case: Annotated[bool, "true: capitals count, so that US is not us"] = False
 
 
+def problems_of(entries: Iterable[Pronunciation]) -> Iterator[tuple[int, str]]:
+    """Yield the position of each entry of a table at fault, and what is wrong with it."""
+    seen = set[tuple[str, str, bool]]()
+    for number, entry in enumerate(entries):
+        identity = _identity(entry)
+        if problem := problem_of(entry) or (f"{entry.word!r} appears twice for the same language" if identity in seen else ""):
+            yield number, problem
+        seen.add(identity)
+
+
+def _identity(entry: Pronunciation) -> tuple[str, str, bool]:
+    return entry.word if entry.match_case else entry.word.casefold(), entry.language.lower(), entry.match_case
+
+
 def problem_of(entry: Pronunciation, others: Iterable[Pronunciation] = ()) -> str:
     """Return what is wrong with an entry beside the `others` of its table, "" for nothing."""
     for name, longest in (("word", LONGEST_WORD), ("say", LONGEST_SPOKEN), ("ipa", LONGEST_SPOKEN), ("language", LONGEST_LANGUAGE)):
@@ -35,8 +49,6 @@ def problem_of(entry: Pronunciation, others: Iterable[Pronunciation] = ()) -> st
         return 'ipa must have phonemes only, without any of < > " & |'
     if any(character in entry.word for character in "<>"):
         return "word cannot have < or >, which stand around markup"
-    same = (entry.word if entry.match_case else entry.word.casefold(), entry.language.lower(), entry.match_case)
-    for other in others:
-        if same == (other.word if other.match_case else other.word.casefold(), other.language.lower(), other.match_case):
-            return f"{entry.word!r} appears twice for the same language"
+    if any(_identity(entry) == _identity(other) for other in others):
+        return f"{entry.word!r} appears twice for the same language"
     return ""

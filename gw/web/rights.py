@@ -61,6 +61,8 @@ NEEDS: Mapping[str, Need] = {
     "get_project": Need("viewer", "project"),
     "create_project": _ADMIN_ALL,
     "update_project": Need("operator", "project"),
+    "list_pronunciations": Need("viewer", "project"),
+    "replace_pronunciations": Need("operator", "project"),
     "delete_project": _ADMIN_ALL,
     "create_key": Need("operator", "body"),
     "get_key": Need("viewer", "key"),

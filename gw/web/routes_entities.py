@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from functools import partial
 
-from gw.admin import fallbacks, keys, listings, models, projects, providers, voice_list
+from gw.admin import fallbacks, keys, listings, models, projects, pronunciations, providers, voice_list
 from gw.admin.providers import ProviderHealth, check_provider
 from gw.admin.registrar import Deleted
 from gw.dialects import model_lookup
@@ -113,6 +113,16 @@ ENTITIES = (
         "DELETE", "/v1/projects/{project_id}", "delete_project", "Delete a project and its keys.",
         lambda r: projects.delete(r.registrar, r.name, confirm=r.flag("confirm"), by=r.actor),
         query=(_CONFIRM,), answers=(projects.ProjectPreview, Deleted), errors=(404, 422, 503),
+    ),
+    _projects(
+        "GET", "/v1/projects/{project_id}/pronunciations", "list_pronunciations", "How a project's words are spoken.",
+        lambda r: pronunciations.pronunciations_of(r.catalog, r.name), answers=(pronunciations.ProjectPronunciations,), errors=(404,),
+    ),
+    _projects(
+        "PUT", "/v1/projects/{project_id}/pronunciations", "replace_pronunciations",
+        "Put another table of pronunciations in place of a project's.",
+        lambda r: pronunciations.replace(r.registrar, r.name, r.body, r.actor),
+        body=pronunciations.ReplacePronunciations, answers=(pronunciations.ProjectPronunciations,), errors=(404, 422, 503),
     ),
     _providers(
         "GET", "/v1/providers", "list_providers", "All providers.", lambda r: listings.providers(r.catalog),

@@ -35,7 +35,7 @@ CALLS = {
 OPERATOR = {
     "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks", "update_project", "create_key",
     "update_key", "revoke_key", "test_provider", "forget_capture", "test_alerts", "mute_alert", "unmute_alert",
-    "clear_phrase_cache",
+    "clear_phrase_cache", "replace_pronunciations",
 }  # fmt: skip
 ADMINISTRATOR = {
     "create_project", "delete_project", "create_provider", "update_provider", "delete_provider", "list_tokens", "create_token",
@@ -60,6 +60,7 @@ OF_A_PROJECT = {
 BY_ENTITY = {
     "get_project": "project_not_found", "update_project": "project_not_found", "get_key": "key_not_found",
     "update_key": "key_not_found", "revoke_key": "key_not_found", "request": "request_not_found",
+    "list_pronunciations": "project_not_found", "replace_pronunciations": "project_not_found",
     "capture_audio": "request_not_found", "get_token": "token_not_found", "revoke_token": "token_not_found",
 }  # fmt: skip
 
