@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +26,8 @@ main()
 def test_one_process_loads_nothing_of_several(tmp_path, workers, loads):
     (tmp_path / "gw.yaml").write_text("providers: {sim: {}}\nmodels: {llm: [sim/echo]}\n")
     command = [sys.executable, "-c", PROGRAM, "serve", "--port", "0", *(["--workers", workers] if workers else [])]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    env = os.environ | {"GW_DB_PATH": str(tmp_path / "gw.db")}  # that of the home folder is for one gateway at a time
+    process = subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         url = ""
         while "ready in" not in (line := process.stdout.readline()):
