@@ -32,7 +32,8 @@ from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, D
 
 T = TypeVar("T")
 
-ANSWER_S = 2.0  # time for a transcript to become final after a flush; after it a `DelayedReply` is sent
+ANSWER_S = 2.0  # time for a transcript to become final after a flush; after it a `DelayedReply` is sent, unless one is owed
+_OWED_S = 0.1  # between two looks for whether one still is
 
 
 async def listen(
@@ -85,7 +86,7 @@ def _handle(session: WebSocketSession, live: ListeningSession, message: ClientMe
         case DirectReply(frame=frame):
             return session.socket.send_or_pending(frame)
         case DelayedReply():
-            live.start_soon(_reply_later, session, message)
+            live.start_soon(_reply_later, session, live, message)
         case Control.FLUSH:
             return live.flush()
         case Control.FINISH:
@@ -108,7 +109,10 @@ async def _remaining(pending: Awaitable[None], items: Sequence[T], handle: Calla
             await more
 
 
-async def _reply_later(session: WebSocketSession, reply: DelayedReply) -> None:
+async def _reply_later(session: WebSocketSession, live: ListeningSession, reply: DelayedReply) -> None:
     await trio.sleep(ANSWER_S)
+    # Speech was heard: its transcript comes, from this provider or the next one, or the session fails.
+    while live.owes_transcript:  # noqa: ASYNC110  # the debt ends in many ways, also by audio that turns out to be noise
+        await trio.sleep(_OWED_S)
     for frame in reply.frames():
         await session.socket.send(frame)

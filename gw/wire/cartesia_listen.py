@@ -25,6 +25,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -75,6 +76,7 @@ _MILLISECONDS = re.compile(r"([0-9]{1,5})(?:\.[0-9]*)?")
 _USUAL_TIMEOUT_MS = 5_600  # the vendor's default
 _MAX_SILENCE_S = 2.0  # of ink-whisper within an utterance, unless the request says another
 _WITHOUT_INTERIMS_S = 10.0
+_MOST_TIMED = 16  # flushes that are timed at once; others are answered with them
 _CERTAIN_END_S = 1.2  # silence after which a turn has probably ended, where nobody has set one
 FLUSH_S = 1.0
 """Silence sent to end a turn, for which the vendor has no command; the longest silence is made shorter before."""
@@ -329,7 +331,8 @@ class CartesiaListenServer(ListenProtocol):
     def __init__(self, request_id: str) -> None:
         self._id = request_id
         self._has_final = False
-        self._unanswered = 0  # flushes not answered yet
+        self._flushes = 0
+        self._unanswered = 0  # flushes not answered yet, the latest ones
         self._answered = 0  # flushes answered here, which an upstream of this dialect answers too
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
@@ -338,10 +341,12 @@ class CartesiaListenServer(ListenProtocol):
             return (Audio(frame),) if frame else ()
         match frame.strip():
             case "finalize":
+                self._flushes += 1
                 self._unanswered += 1
-                if self._unanswered > 1:
+                if self._unanswered > _MOST_TIMED:
                     return (Control.FLUSH,)
-                return (Control.FLUSH, DelayedReply(self._answer_flushes))
+                reply = partial(self._answer_flush, self._flushes, with_later=self._unanswered == _MOST_TIMED)
+                return (Control.FLUSH, DelayedReply(reply))
             case "close" | "done":
                 return (Control.FINISH,)
         raise ClientProtocolError(what="a text frame must be finalize or close")
@@ -364,6 +369,16 @@ class CartesiaListenServer(ListenProtocol):
     def flush_done(self) -> str:
         self._answered += 1
         return self._frame("flush_done")
+
+    def _answer_flush(self, number: int, *, with_later: bool) -> Sequence[Frame]:
+        """Return the answers to the flushes up to this one, or to all; none if it was answered, whatever was flushed since."""
+        count = number - (self._flushes - self._unanswered)
+        if count <= 0:
+            return ()
+        if with_later:
+            return self._answer_flushes()
+        self._unanswered -= count
+        return [self.flush_done() for _ in range(count)]
 
     def _answer_flushes(self) -> Sequence[Frame]:
         count, self._unanswered = self._unanswered, 0

@@ -30,6 +30,7 @@ from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -321,7 +322,8 @@ class ElevenListenServer(ListenProtocol):
     def __init__(self, options: ScribeOptions, *, session_id: str) -> None:
         self._options = options
         self._id = session_id
-        self._committed = False  # whether a commit has not been answered yet
+        self._commits = 0
+        self._open = 0  # number of the first commit that is not answered yet; 0 = there is none
 
     def opening(self) -> Sequence[Frame]:
         request = self._options.request
@@ -340,9 +342,10 @@ class ElevenListenServer(ListenProtocol):
             return (Audio(data),) if data else ()
         messages: list[ClientMessage] = [Audio(data)] if data else []
         messages.append(Control.FLUSH)
-        if not self._committed:
-            messages.append(DelayedReply(self._silence))
-        self._committed = True
+        self._commits += 1
+        if not self._open:
+            self._open = self._commits
+            messages.append(DelayedReply(partial(self._silence, self._commits)))
         return messages
 
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
@@ -358,8 +361,8 @@ class ElevenListenServer(ListenProtocol):
                         frames.append(_frame("partial_transcript", text=text))
                     case Final() if event.text:
                         frames += self.committed(event)
-        if self._committed:
-            self._committed = not any('"committed_transcript' in frame for frame in frames)
+        if self._open and any('"committed_transcript' in frame for frame in frames):
+            self._open = 0
         return frames
 
     def committed(self, final: Final) -> list[str]:
@@ -375,10 +378,12 @@ class ElevenListenServer(ListenProtocol):
             frames.append(_frame(REDACTED, text=final.text, redacted_text=final.text))
         return frames
 
-    def _silence(self) -> Sequence[Frame]:
-        """Return the answer to a commit for which no transcript came."""
-        committed, self._committed = self._committed, False
-        return self.committed(Final(text="")) if committed else []
+    def _silence(self, number: int) -> Sequence[Frame]:
+        """Return the answer to a commit for which no transcript came; none if one has come, whatever was committed since."""
+        if self._open != number:
+            return []
+        self._open = 0
+        return self.committed(Final(text=""))
 
 
 def error_frame(kind: str, message: str) -> str:

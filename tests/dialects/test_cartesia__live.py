@@ -94,6 +94,34 @@ async def test_finalize_is_answered_after_silence(model, plane):
         assert outline(await receive_until(ws, "done")) == ["done"]
 
 
+async def test_a_finalize_has_its_own_time_although_the_one_before_was_answered_sooner(plane):
+    async with CARTESIA.open(plane, "other/nova-3") as ws:
+        for frame in CARTESIA.frames(speech(["one two three"], 16_000, pause_s=0)):
+            await ws.send(frame)
+        began = trio.current_time()
+        await ws.send("finalize")
+        assert outline(await receive_until(ws, "flush_done")) == ["one two three", "flush_done"]
+        await trio.sleep_until(began + 0.9 * ANSWER_S)
+        began = trio.current_time()
+        await ws.send(bytes(6_400))
+        await ws.send("finalize")
+        assert outline(await receive_until(ws, "flush_done")) == ["flush_done"]
+        assert trio.current_time() - began == pytest.approx(ANSWER_S)
+
+
+async def test_a_finalize_is_answered_after_a_late_transcript(tmp_path, autojump_clock):
+    late_s = 1.5 * ANSWER_S
+    async with open_plane(CONFIG + "routing: {silence_ms: 10000}\n", tmp_path) as gateway:
+        gateway.net.hosts["other.test", 80] = hosted(FakeDeepgram(api_key="k", latency_s=(late_s, late_s)))
+        async with CARTESIA.open(gateway, "other/nova-3") as ws:
+            for frame in CARTESIA.frames(speech(["one two three"], 16_000, pause_s=0)):
+                await ws.send(frame)
+            await ws.send("finalize")
+            assert outline(await receive_until(ws, "flush_done")) == ["one two three", "flush_done"]
+            await ws.send("close")
+            await receive_until(ws, "done")
+
+
 async def test_a_context_that_failed_complete_can_be_used_again(tmp_path, autojump_clock):
     async with open_plane(SPEECH_CONFIG, tmp_path) as gateway:
         gateway.net.hosts["own.test", 80] = hosted(FakeCartesia(api_key="k", status=[500]))

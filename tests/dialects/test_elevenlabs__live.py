@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import trio
 
+from gw.dialects.live_transcription import ANSWER_S
 from gw.errors import ProviderError
 from gw.net.ws import WsClosed, open_ws
 from gw.providers.sim import fsk
@@ -127,6 +128,22 @@ async def test_a_commit_of_silence_is_answered(model, plane):
             await ws.send(as_json(message_type="input_audio_chunk", audio_base_64="", commit=True))
             *_, answer = await receive_until(ws, "message_type", "committed_transcript")
             assert answer["text"] == ("one two" if any(data) else "")
+
+
+async def test_a_commit_has_its_own_time_although_the_one_before_was_answered_sooner(plane):
+    commit = as_json(message_type="input_audio_chunk", audio_base_64="", commit=True)
+    async with ELEVENLABS.open(plane, "other/nova-3") as ws:
+        await ws.send(ELEVENLABS.audio(speech(["one two"], 16_000)))
+        began = trio.current_time()
+        await ws.send(commit)
+        *_, answer = await receive_until(ws, "message_type", "committed_transcript")
+        assert answer["text"] == "one two"
+        await trio.sleep_until(began + 0.9 * ANSWER_S)
+        began = trio.current_time()
+        await ws.send(ELEVENLABS.audio(bytes(6_400)))
+        await ws.send(commit)
+        *_, answer = await receive_until(ws, "message_type", "committed_transcript")
+        assert (answer["text"], trio.current_time() - began) == ("", pytest.approx(ANSWER_S))
 
 
 # ---- contexts

@@ -228,6 +228,25 @@ def test_finals_bring_their_own_spaces():
     assert [msgspec.json.decode(text)["type"] for text in server.encode([Interim(text="a"), ListenEnd()])] == ["transcript", "done"]
 
 
+def test_each_flush_is_answered_after_its_own_time():
+    server = CartesiaListenServer("r")
+    replies = [server.receive("finalize")[1].frames for _ in range(3)]
+    assert [len(reply()) for reply in replies] == [1, 1, 1]
+    server = CartesiaListenServer("r")
+    (_, first), (_, second) = server.receive("finalize"), server.receive("finalize")
+    vendor_value = frame("flush_done")
+    assert server.encode([UtteranceEnd(at_s=1, raw=vendor_value)]) == [vendor_value]  # an upstream answers the first
+    assert (first.frames(), len(second.frames())) == ((), 1)
+    assert second.frames() == ()
+
+
+def test_a_flood_of_flushes_is_answered_with_the_last_that_is_timed():
+    server = CartesiaListenServer("r")
+    replies = [server.receive("finalize") for _ in range(40)]
+    timed = [reply[1] for reply in replies if len(reply) == 2]
+    assert [len(reply.frames()) for reply in timed] == [1] * 15 + [25]
+
+
 def test_a_flush_is_answered_once():
     server = CartesiaListenServer("r")
     vendor_value = frame("flush_done")

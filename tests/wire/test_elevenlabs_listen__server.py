@@ -90,6 +90,9 @@ def test_a_commit_of_nothing():
     *_, reply = server.receive(commit)
     server.encode([Final(text="Hi", end_s=1.0)])
     assert reply.frames() == []
+    *_, later = server.receive(commit)
+    assert reply.frames() == []  # it was answered; the later commit has a time of its own
+    assert len(later.frames()) == 2
 
 
 def test_the_vendors_own_frames_go_out():
