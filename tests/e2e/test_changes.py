@@ -84,7 +84,7 @@ def test_a_change_and_its_audit_entry_survive_a_kill_together(start, tmp_path):
     connection.close()
     assert {p["provider_id"] for p in listed if p["configured"]} == {"sim", *read_database(tmp_path / "gw.db")[0]}
     assert CANARY not in json.dumps(listed)
-    assert last.stop(signal.SIGTERM)[0] == 0
+    assert last.stop(signal.SIGTERM) == 0
     assert CANARY.encode() not in (tmp_path / "gw.db").read_bytes()
 
 

@@ -229,7 +229,7 @@ class Caller:
         connection.request("POST", "/v1/chat/completions", json.dumps(body), headers)
         response = connection.getresponse()
         assert response.read1(1)
-        assert self.daemon.stop(signal.SIGABRT)[0] == -signal.SIGABRT
+        assert self.daemon.stop(signal.SIGABRT) == -signal.SIGABRT
         self.daemon.reader.join()
         connection.close()
         return {response.headers["x-request-id"]}
