@@ -172,7 +172,7 @@ async def bind(host: str, port: int, *, shared: bool = False, listens: bool = Tr
     """Return listening, non-blocking sockets on every address of `host` ("" = all); one port for all of them.
 
     `shared`: other processes of this user may bind the same addresses, and the kernel gives each new connection to one of those that
-    listen. Without `listens` the addresses are only reserved.
+    listen. Without `listens` the addresses are only reserved: who connects is refused.
 
     An address family that this machine lacks is left out when another works. Raises OSError.
     """

@@ -153,7 +153,8 @@ class Keeper:
     async def _start_workers(self) -> list[str]:
         """Reserve the port, start the first workers and return the addresses once all listen."""
         serve = self._gateway.settings.serve
-        for probe in await bind(serve.host, serve.port):  # fails where another program listens, also one that shares the port
+        # Fails where another program listens, also one that shares the port. It must not listen: who connected would be cut off.
+        for probe in await bind(serve.host, serve.port, listens=False):
             port = probe.getsockname()[1]
             probe.close()
         self._reserved = await bind(serve.host, port, shared=True, listens=False)

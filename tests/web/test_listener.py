@@ -294,6 +294,17 @@ async def test_binds_every_address_of_a_name_on_one_port():
             bound.close()
 
 
+@pytest.mark.parametrize("shared", [False, True])
+async def test_an_address_is_reserved_where_nobody_listens_and_accepts_nobody(shared):
+    [listening] = await listener.bind("127.0.0.1", 0, shared=shared)
+    address = listening.getsockname()
+    with listening, pytest.raises(OSError, match="use"):
+        await listener.bind(*address, listens=False)
+    [reserved] = await listener.bind(*address, listens=False)
+    with reserved, pytest.raises(ConnectionRefusedError):
+        await trio.to_thread.run_sync(socket.create_connection, address)
+
+
 class Exhausted:
     """A listener whose accept fails as it does without file descriptors, then works."""
 
