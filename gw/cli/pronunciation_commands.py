@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,10 +71,20 @@ def import_(file: Path, project: str, as_json: bool, backend: Backend) -> None:
     \b
     gw pronunciations import names.csv --project clinic
     """
-    with click.open_file(str(file), encoding="utf-8-sig") as opened:
-        entries = read_table(opened.read(), str(file))
+    with click.open_file(str(file), "rb") as opened:
+        entries = read_table(_text(opened.read(), str(file)), str(file))
     answer = backend.change("PUT", _path(project), {"pronunciations": [msgspec.structs.asdict(entry) for entry in entries]})
     print_change(answer, f"{project} has {len(entries)} pronunciations now", as_json=as_json)
+
+
+def _text(data: bytes, name: str) -> str:
+    """Decode UTF-8, or UTF-16 with a byte order mark, as spreadsheets save both. Raises CommandFailed."""
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CommandFailed(f"{name} line {line}: the text is not UTF-8; save the table as CSV in UTF-8") from None
 
 
 def read_table(text: str, name: str) -> list[Pronunciation]:

@@ -52,5 +52,22 @@ def test_what_is_wrong_is_said_by_its_line(text, problem):
     assert problem in raised.value.message
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_table_is_read_as_spreadsheets_save_it(run, real_gateway, tmp_path, encoding):
+    names = tmp_path / "names.csv"
+    names.write_bytes("word,say\r\nMüller,Mewler\r\n".encode(encoding))
+    run("projects", "add", "clinic")
+    assert run("pronunciations", "import", str(names), "--project", "clinic").exit_code == 0
+    assert "Müller\tMewler" in run("pronunciations", "list", "--project", "clinic").stdout
+
+
+def test_another_encoding_is_refused_with_the_line(run, real_gateway, tmp_path):
+    names = tmp_path / "names.csv"
+    names.write_bytes("word,say\nMüller,Mewler\n".encode("cp1252"))
+    refused = run("pronunciations", "import", str(names), "--project", "clinic")
+    assert refused.exit_code == 1
+    assert f"{names} line 2: the text is not UTF-8; save the table as CSV in UTF-8" in refused.stderr
+
+
 def test_columns_may_be_left_out_and_in_any_order():
     assert read_table("say,word\r\nwin,Nguyen\r\n", "names.csv") == [Pronunciation(word="Nguyen", say="win")]
