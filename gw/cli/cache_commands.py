@@ -15,6 +15,7 @@ from gw.cli.backend import Backend, backend_options
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside, money, print_answer
 from gw.cli.resource import from_backend, print_change
+from gw.cli.text_files import read_text
 from gw.cli.voice_client import SPEECH_FORMATS
 
 PATH = "/v1/cache"
@@ -90,7 +91,7 @@ def warm(file: Path, model: str, voice: str, audio_format: str, project: str | N
     \b
     gw cache warm greetings.txt --model openai/tts-1 --voice nova
     """
-    texts = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+    texts = [line.strip() for line in read_text(file).splitlines() if line.strip()]
     if not texts:
         raise CommandFailed(f"{file} has no text: write one on each line")
     spent, kept, headers = 0.0, 0, {"X-GW-Project": project} if project else {}

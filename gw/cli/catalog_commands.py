@@ -15,6 +15,7 @@ from gw.cli.backend import Backend
 from gw.cli.main import CHECK_FAILED
 from gw.cli.output import Cell, print_answer
 from gw.cli.resource import MODALITY, Columns, Resource, from_backend, named, print_change, print_entries, with_options
+from gw.cli.text_files import read_text
 from gw.types.ids import split_model_id
 
 
@@ -39,7 +40,7 @@ def _members(
         if api_key is None:
             raise click.UsageError(f"the environment variable {api_key_env} is not set")
     if api_key_file is not None:
-        api_key = (sys.stdin.read() if str(api_key_file) == "-" else api_key_file.read_text("utf-8")).strip()
+        api_key = (sys.stdin.read() if str(api_key_file) == "-" else read_text(api_key_file)).strip()
     return named(**fields, api_key=api_key)
 
 

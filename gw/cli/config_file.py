@@ -9,6 +9,7 @@ import click
 
 from gw.cli.main import FAILED, CommandFailed
 from gw.cli.output import aside, print_text
+from gw.cli.text_files import read_text
 from gw.config.gw_yaml import NAME, diff_against_example, find, starter_text, user_data_dir
 from gw.config.parse import load_settings, parse
 from gw.config.settings import Settings
@@ -36,7 +37,7 @@ def init(ctx: click.Context, force: bool, to_stdout: bool, diff: bool) -> None:
     """
     path = Path(NAME)
     if diff:
-        difference = diff_against_example(path.read_text(encoding="utf-8-sig"), file=NAME)
+        difference = diff_against_example(read_text(path), file=NAME)
         print_text(difference)
         ctx.exit(FAILED if difference else 0)
     if to_stdout:

@@ -19,6 +19,7 @@ from gw.cli.config_file import load
 from gw.cli.main import CHECK_FAILED, CommandFailed
 from gw.cli.output import aside
 from gw.cli.resource import Columns, json_option, print_entries
+from gw.cli.text_files import read_text
 from gw.config.settings import Settings
 from gw.errors import ConfigError
 from gw.pricing.book import RateRow
@@ -121,7 +122,7 @@ def update(file: Path, yes: bool, as_json: bool) -> None:
     provider_type = file.name.removesuffix(".toml")
     if provider_type not in PROVIDER_TYPES or file.suffix != ".toml":
         raise click.UsageError(f"{file.name} must be named after a provider type: {', '.join(PROVIDER_TYPES)}, with .toml")
-    text = file.read_text("utf-8")
+    text = read_text(file)
     try:
         changes = price_changes(provider_type, parse_table(file.name, text))
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from gw.cli.backend import Backend
 from gw.cli.main import CommandFailed
 from gw.cli.output import print_answer
 from gw.cli.resource import from_backend, print_change
+from gw.cli.text_files import decode_text
 from gw.types.pronunciation import MOST_PRONUNCIATIONS, Pronunciation, problems_of
 
 COLUMNS = ("word", "say", "ipa", "language", "match_case")
@@ -72,19 +72,9 @@ def import_(file: Path, project: str, as_json: bool, backend: Backend) -> None:
     gw pronunciations import names.csv --project clinic
     """
     with click.open_file(str(file), "rb") as opened:
-        entries = read_table(_text(opened.read(), str(file)), str(file))
+        entries = read_table(decode_text(opened.read(), str(file)), str(file))
     answer = backend.change("PUT", _path(project), {"pronunciations": [msgspec.structs.asdict(entry) for entry in entries]})
     print_change(answer, f"{project} has {len(entries)} pronunciations now", as_json=as_json)
-
-
-def _text(data: bytes, name: str) -> str:
-    """Decode UTF-8, or UTF-16 with a byte order mark, as spreadsheets save both. Raises CommandFailed."""
-    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise CommandFailed(f"{name} line {line}: the text is not UTF-8; save the table as CSV in UTF-8") from None
 
 
 def read_table(text: str, name: str) -> list[Pronunciation]:

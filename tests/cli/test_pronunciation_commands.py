@@ -66,7 +66,7 @@ def test_another_encoding_is_refused_with_the_line(run, real_gateway, tmp_path):
     names.write_bytes("word,say\nMüller,Mewler\n".encode("cp1252"))
     refused = run("pronunciations", "import", str(names), "--project", "clinic")
     assert refused.exit_code == 1
-    assert f"{names} line 2: the text is not UTF-8; save the table as CSV in UTF-8" in refused.stderr
+    assert f"{names} line 2: the text is not UTF-8; save the file in UTF-8" in refused.stderr
 
 
 def test_columns_may_be_left_out_and_in_any_order():
