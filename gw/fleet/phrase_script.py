@@ -72,8 +72,8 @@ return {current, sealed, whole(last), whole(get('clears')), redis.call('HLEN', a
 )
 """ARGV: generation, number and clears that are known, most changes to return; a generation and its sealed key to begin with, or "" twice.
 
-Returns "" alone if there is none, and none was given to begin with. Otherwise generation, its sealed key ("" if it is the known one),
-number, clears, phrases, bytes, changes, [hashed key, marks] of each that is still there, clears that are not known.
+Returns "" alone if the server has no generation and was given none to begin with. Otherwise generation, its sealed key ("" if it is
+known), number, clears, phrases, bytes, changes, [hashed key, marks] of each that is still there, clears that are not known.
 """
 
 PUT = (

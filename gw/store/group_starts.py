@@ -121,7 +121,7 @@ def _of_troubled(db: SqlConnection, search: StartSearch, limit: int) -> list[Gro
 def _read_back(db: SqlConnection, search: StartSearch, limit: int) -> list[GroupKey]:
     trouble = None if search.trouble is None else TROUBLES[search.trouble]
     starts: dict[GroupKey, _Start] = {}
-    found: list[GroupKey] = []
+    groups: list[GroupKey] = []
     before, at_once = search.before, max(_FEWEST_ROWS, min(4 * limit, _MOST_ROWS))
     while True:
         rows = list(db.execute(*_piece(search, before, at_once)))
@@ -130,11 +130,11 @@ def _read_back(db: SqlConnection, search: StartSearch, limit: int) -> list[Group
         for *key, timestamp, seq in rows:
             start = starts.get(tuple(key))
             if start is not None and start.place == (timestamp, seq) and (trouble is None or start.is_troubled):
-                found.append(tuple(key))
-                if len(found) == limit:
-                    return found
+                groups.append(tuple(key))
+                if len(groups) == limit:
+                    return groups
         if len(rows) < at_once:
-            return found
+            return groups
         before, at_once = (rows[-1][-2], rows[-1][-1]), min(2 * at_once, _MOST_ROWS)
 
 

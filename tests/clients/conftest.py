@@ -44,7 +44,7 @@ class Gateway:
         return self.daemon.url + "/v1"
 
     def record(self, request_id: str) -> dict[str, Any]:
-        """What the gateway wrote down about one request. It does so a moment after the caller has the answer."""
+        """Return the record of a request, which is written a moment after the caller has the answer."""
 
         def find() -> dict[str, Any] | None:
             try:

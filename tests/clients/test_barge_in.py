@@ -32,7 +32,7 @@ pytestmark = pytest.mark.clients
 WITHIN_S = 120
 HEARD_S = 0.3
 PIECES = 5
-"""Of a tenth of a second each, out of some thirty."""
+"""Pieces of a tenth of a second, out of some thirty."""
 VOICE = {"default_voice": "alloy", "price": {"unit": "1M_characters", "usd": 1_000_000}}
 """A dollar a character."""
 CLOUD = tuple(who for who in SPEAKERS if who.type in ("elevenlabs", "cartesia", "deepgram"))

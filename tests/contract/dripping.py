@@ -123,7 +123,7 @@ class Upstream:
         app.speech_gap_s = 0.1
         self.learnt: list[float] = []
         self.silenced: list[float] = []
-        """When the gateway has left while it spoke, or had stopped to."""
+        """Time at which the gateway left while it spoke, or after it had stopped."""
         self._most = most
         self.spoken_at: list[float] = []
         self._app = app

@@ -1,4 +1,4 @@
-"""What a fleet's server has, read by the gateway's own client, which gives up early: on a busy machine again and again."""
+"""Reads the accounts of a fleet's server by the gateway's own client, which gives up early: on a busy machine again and again."""
 
 from __future__ import annotations
 

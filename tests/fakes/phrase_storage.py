@@ -1,4 +1,4 @@
-"""What every place that keeps phrases has to do, as checks that memory, a disk and the server of a fleet pass alike."""
+"""Checks of every place that keeps phrases, which memory, a disk and the server of a fleet pass alike."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gw.types.tts import WordTiming
 VOICE = b"v" * 32
 SIZE = 3_000
 LIMIT = 60_000
-"""Of a storage that is opened for a check: room for some phrases."""
+"""Limit of a storage that is opened for a check: room for some phrases."""
 
 
 def mark_of(beginning: str) -> bytes:

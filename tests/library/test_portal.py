@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -165,11 +166,13 @@ def test_names_of_the_package():
         _ = gw.Gatway
 
 
-def test_a_portal_that_dies_says_so_to_its_callers(caplog):
-    @asynccontextmanager
-    async def opening():
-        yield object()
+@asynccontextmanager
+async def nothing():
+    """Open an object that stands for a gateway."""
+    yield object()
 
+
+def test_a_portal_that_dies_says_so_to_its_callers(caplog):
     async def explode(_gateway):
         async def fail() -> None:
             raise ZeroDivisionError
@@ -177,57 +180,46 @@ def test_a_portal_that_dies_says_so_to_its_callers(caplog):
         portal.nursery.start_soon(fail)
 
     log_to_program()
-    portal = Portal(opening)
+    portal = Portal(nothing)
     with pytest.raises(RuntimeError):
         [portal.run(explode) for _ in range(100)]
     portal.close()
     assert "gateway_ended" in caplog.text
 
 
+async def fail_within(portal, _gateway):
+    """Have a task of a portal fail, and wait for its end."""
+
+    async def fail() -> None:
+        raise ZeroDivisionError
+
+    portal.nursery.start_soon(fail)
+    await trio.sleep_forever()
+
+
 def test_what_ends_by_a_fault_names_it():
-    @asynccontextmanager
-    async def opening():
-        yield object()
-
-    async def explode(_gateway):
-        async def fail() -> None:
-            raise ZeroDivisionError
-
-        portal.nursery.start_soon(fail)
-        await trio.sleep_forever()
-
-    portal = Portal(opening)
+    portal = Portal(nothing)
     with pytest.raises(RuntimeError):
-        portal.run(explode)
+        portal.run(partial(fail_within, portal))
     portal._thread.join(60)
     with pytest.raises(RuntimeError, match="ended because of the error") as raised:
-        portal.run(explode)
+        portal.run(partial(fail_within, portal))
     assert isinstance(raised.value.__cause__, ZeroDivisionError)
 
 
 def test_the_fault_is_known_before_it_is_logged():
     """A call that comes while the log is written names it, too."""
-    @asynccontextmanager
-    async def opening():
-        yield object()
-
-    async def explode(_gateway):
-        async def fail() -> None:
-            raise ZeroDivisionError
-
-        portal.nursery.start_soon(fail)
-        await trio.sleep_forever()
 
     class Noting(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             known.append(portal._failure)
 
     log_to_program()
-    portal, known, handler = Portal(opening), [], Noting()
+    portal, known, handler = Portal(nothing), [], Noting()
     logging.getLogger().addHandler(handler)
     try:
         with pytest.raises(RuntimeError):
-            portal.run(explode)
+            portal.run(partial(fail_within, portal))
         portal._thread.join(60)
     finally:
         logging.getLogger().removeHandler(handler)

@@ -150,6 +150,19 @@ class Member:
         answer = self.bank.exchange(self.name, "1", self.number, [said], now)
         self.lease.take(said, answer.grants[0], answer.members, now)
 
+    def call(self, now):
+        """Have a request, and return whether it may be made."""
+        if self.lease.must_wait(1, now):
+            self.lease.require(1)
+        if self.lease.due(now):
+            self.exchange(now)
+        self.lease.mature(now)
+        if self.lease.room <= 0:
+            return False
+        self.lease.reserve(1)
+        self.lease.settle(1, 1)
+        return True
+
 
 def test_a_rate_that_is_used_up_is_shared_by_few_exchanges_and_stays_exact():
     bank = LeaseAccounts(0.0)
@@ -157,14 +170,7 @@ def test_a_rate_that_is_used_up_is_shared_by_few_exchanges_and_stays_exact():
     taken = {member.name: [] for member in members}
     for step in range(24_000):  # 120 s: each member has a request every 20 ms, five times what the rate allows
         now, member = step / 200, members[step % 4]
-        if member.lease.must_wait(1, now):
-            member.lease.require(1)
-        if member.lease.due(now):
-            member.exchange(now)
-        member.lease.mature(now)
-        if member.lease.room > 0:
-            member.lease.reserve(1)
-            member.lease.settle(1, 1)
+        if member.call(now):
             taken[member.name].append(now)
     times = sorted(now for of_one in taken.values() for now in of_one)
     assert sum(now < 60 for now in times) <= 1_200
@@ -319,14 +325,7 @@ def test_members_take_turns_at_a_rate_of_less_than_one_call_a_second():
         if (now, n) in heartbeats[int(now) * 8 : int(now) * 8 + 8]:
             member.exchange(now)
             continue
-        if member.lease.must_wait(1, now):
-            member.lease.require(1)
-        if member.lease.due(now):
-            member.exchange(now)
-        member.lease.mature(now)
-        if member.lease.room > 0:
-            member.lease.reserve(1)
-            member.lease.settle(1, 1)
+        if member.call(now):
             taken[member.name].append(now)
     times = sorted(now for of_one in taken.values() for now in of_one)
     per_minute = [sum(minute * 60 <= now < minute * 60 + 60 for now in times) for minute in range(20)]
