@@ -21,6 +21,7 @@ import msgspec
 
 from gw.errors import ConfigError, KeyDecryptError, Problem
 from gw.policy.phrase_cache import KeptPhrase
+from gw.policy.phrase_index import MARK_BYTES
 from gw.types.secret import Secret
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ _SALT = b"gw vault"
 _FOR_ENCRYPTION, _FOR_CHECK = b"fernet key v1", b"key check v1"
 _KEY_BYTES = 32
 _NONCE_BYTES = 12
-MARK_BYTES = 8
-"""Length of the hash that stands for the beginning of a text."""
 
 
 def load_secrets(secret: Secret, previous: Secret, folder: Path) -> tuple[Secret, ...]:

@@ -5,7 +5,7 @@
     load ──▶ server, `wait_s` at most; no answer: a miss, and no more questions until `run` has had an answer again
     run ──▶ every FOLLOW_S: which phrases others have stored, what was cleared, which phrases were used here
 
-Each gateway knows by itself which phrases the server has (`gw.policy.seen_filter`), so a text that is not there costs no question. A
+Each gateway knows by itself which phrases the server has (`gw.policy.phrase_index`), so a text that is not there costs no question. A
 phrase is sealed by the key of its generation, which the first gateway makes and the server keeps, sealed by GW_SECRET. A server that has
 lost its memory begins another generation.
 """
@@ -27,9 +27,9 @@ import trio
 from gw.errors import BankUnreachable, FleetSecretDiffers, GwError, KeyDecryptError
 from gw.fleet.valkey_phrases import CLEARS, FleetPhrase, FleetPhraseNews, PhraseClear, ValkeyPhrases
 from gw.policy.phrase_cache import KeptPhrase
-from gw.policy.seen_filter import SeenFilter
+from gw.policy.phrase_index import PhraseIndex
 from gw.types.secret import Secret
-from gw.vault import MARK_BYTES, ContentCipher, PhraseCipher, Vault
+from gw.vault import ContentCipher, PhraseCipher, Vault
 
 MOST_BYTES = 1_000_000
 """Size of the largest phrase: 20 s of 24 kHz samples. A larger one would take too long on its way."""
@@ -98,8 +98,6 @@ class SharedPhrases:
         self.max_bytes = max_bytes
         self.counters, self.totals = FleetPhraseCounters(), FleetPhraseTotals(0, 0)
         self.trouble = ""
-        self.knows_all = False
-        """The filters have everything that the server has."""
         self._connect, self._wait_s, self._forget, self._disk = connect, wait_s, forget, disk
         self._vault = Vault(secret, (previous,) if previous else ())
         self._server: ValkeyPhrases | None = None
@@ -107,7 +105,7 @@ class SharedPhrases:
         self._generation, self._number, self._clears = "", 0, 0
         self._own_clears: set[int] = set()
         self._cipher: PhraseCipher | None = None
-        self._keys, self._marks = SeenFilter(_KEY_BITS), SeenFilter(_MARK_BITS)
+        self._index = PhraseIndex(_KEY_BITS, _MARK_BITS)
         self._queue: deque[_Queued] = deque()
         self._queued_bytes = 0
         self._touched: set[bytes] = set()
@@ -133,11 +131,16 @@ class SharedPhrases:
 
     def may_have(self, key: bytes) -> bool:
         """Return whether the server may have a phrase."""
-        return self._cipher is not None and (not self.knows_all or self._cipher.hashed(key) in self._keys)
+        return self._index.may_have(key)
 
     def may_begin(self, mark: bytes) -> bool:
         """Return whether a text that the server has may begin as a mark says. Not before all of them are known."""
-        return self.knows_all and self._cipher is not None and self._cipher.hashed_mark(mark) in self._marks
+        return self._index.may_begin(mark)
+
+    @property
+    def knows_all(self) -> bool:
+        """Return whether everything is known that the server has."""
+        return self._index.is_whole
 
     # ------------------------------------------------------------------ beside it
 
@@ -234,15 +237,10 @@ class SharedPhrases:
                 continue
             await self._apply_clears(news)
             for hashed, marks in news.added:
-                self._note(hashed, marks)
+                self._index.note(hashed, marks)
             self._number, is_last = news.number, news.is_last
             self.totals = FleetPhraseTotals(news.phrases, news.stored_bytes)
-        self.knows_all = True
-
-    def _note(self, hashed: bytes, marks: bytes) -> None:
-        self._keys.add(hashed)
-        for at in range(0, len(marks), MARK_BYTES):
-            self._marks.add(marks[at : at + MARK_BYTES])
+        self._index.is_whole = True
 
     async def _begin(self) -> tuple[str, bytes]:
         """Return the name of a new generation, and its sealed key."""
@@ -252,7 +250,8 @@ class SharedPhrases:
 
     async def _begin_generation(self, server: ValkeyPhrases, news: FleetPhraseNews) -> None:
         """Begin to know what the server has. Raise BankUnreachable, StoreUnavailable, and FleetSecretDiffers if the key cannot be read."""
-        self._cipher, self.knows_all = None, False
+        self._cipher = self._index.hashes = None
+        self._index.is_whole = False
         try:
             key = await trio.to_thread.run_sync(lambda: self._vault.decrypt(news.sealed_key, provider=_KEY_OF, origin=""))
         except KeyDecryptError:
@@ -260,9 +259,8 @@ class SharedPhrases:
         if len(self._vault.secrets) > 1:  # from now on the secret that GW_SECRET replaces is not needed
             await server.replace_key(news, await trio.to_thread.run_sync(lambda: self._vault.rotate(news.sealed_key, provider=_KEY_OF)))
         seen = None if self._generation or self._disk is None else await self._disk.seen_clears()
-        self._keys.clear()
-        self._marks.clear()
-        self._cipher = PhraseCipher(base64.b64decode(key.reveal()))
+        self._index.clear()
+        self._cipher = self._index.hashes = PhraseCipher(base64.b64decode(key.reveal()))
         self._generation, self._number = news.generation, 0
         self._clears = news.clears if seen is None else min(seen, news.clears)
         self._queue = deque(queued._replace(clears=news.clears) for queued in self._queue)
@@ -301,7 +299,7 @@ class SharedPhrases:
         )  # fmt: skip
         stored, evicted = await server.put(sealed, self._generation, clears, self.max_bytes)
         if stored:
-            self._note(hashed, marks)
+            self._index.note(hashed, marks)
         self.counters.stored += stored
         self.counters.dropped += not stored
         self.counters.evicted += evicted

@@ -18,9 +18,10 @@ import msgspec
 
 from gw.errors import StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase
+from gw.policy.phrase_index import MARK_BYTES
 from gw.store.private_file import open_private_file
 from gw.store.sqlite import translated
-from gw.vault import MARK_BYTES, PhraseCipher
+from gw.vault import PhraseCipher
 
 _APPLICATION_ID = 0x67775068  # "gwPh"
 _SCHEMA = """

@@ -4,7 +4,7 @@
      └──▶ full: the phrase stays in memory only, and is counted
     load ──▶ thread: read, open
 
-Which keys are in the file is known in a fixed piece of memory (`gw.policy.seen_filter`), so that a text that is not there costs no
+Which phrases are in the file is known in a fixed piece of memory (`gw.policy.phrase_index`), so that a text that is not there costs no
 read. The file is read once at the start for that; until then every key may be there. A fault of the disk is logged once, and the
 cache goes on with its memory.
 """
@@ -25,10 +25,10 @@ import trio
 from gw.config.settings import Settings
 from gw.errors import GwError
 from gw.policy.phrase_cache import KeptPhrase
-from gw.policy.seen_filter import SeenFilter
+from gw.policy.phrase_index import PhraseIndex
 from gw.store.phrase_file import PhraseFile, PhraseTotals, phrase_path
 from gw.telemetry.clock import Clock
-from gw.vault import MARK_BYTES, PhraseCipher
+from gw.vault import PhraseCipher
 
 T = TypeVar("T")
 
@@ -72,9 +72,7 @@ class PhraseStore:
         self._cipher: PhraseCipher | None = None
         self._file: PhraseFile | None = None
         self._readers: list[PhraseFile] = []
-        self._keys, self._marks = SeenFilter(KEY_BITS), SeenFilter()
-        self.knows_all = False
-        """The filters have everything that is in the file."""
+        self._index = PhraseIndex(KEY_BITS)
         self._queue: deque[tuple[bytes, KeptPhrase]] = deque()
         self._queued_bytes = 0
         self._touched: set[bytes] = set()
@@ -98,11 +96,16 @@ class PhraseStore:
 
     def may_have(self, key: bytes) -> bool:
         """Return whether a phrase may be in the file."""
-        return self._cipher is not None and (not self.knows_all or self._cipher.hashed(key) in self._keys)
+        return self._index.may_have(key)
 
     def may_begin(self, mark: bytes) -> bool:
         """Return whether a text in the file may begin as a mark says. Not before the file was read."""
-        return self.knows_all and self._cipher is not None and self._cipher.hashed_mark(mark) in self._marks
+        return self._index.may_begin(mark)
+
+    @property
+    def knows_all(self) -> bool:
+        """Return whether the file was read."""
+        return self._index.is_whole
 
     # ------------------------------------------------------------------ beside it
 
@@ -131,7 +134,7 @@ class PhraseStore:
         """Store until cancelled; then store what is left. It is started once phrases can be stored and loaded."""
         try:
             try:
-                self._cipher = PhraseCipher(await self._key())
+                self._cipher = self._index.hashes = PhraseCipher(await self._key())
                 await self._in_thread(lambda file: None)
             except GwError as error:
                 self._note_trouble(error.message)
@@ -150,21 +153,16 @@ class PhraseStore:
         """Learn what is in the file."""
         try:
             await self._in_thread(self._learn)
-            self.knows_all = True
+            self._index.is_whole = True
         except GwError as error:
             self._note_trouble(error.message)
 
     def _learn(self, file: PhraseFile) -> None:
         for rows in file.hashes():
             for key, marks in rows:
-                self._note(key, marks)
+                self._index.note(key, marks)
             time.sleep(BREATH_S)
         self.totals = file.totals
-
-    def _note(self, hashed: bytes, marks: bytes) -> None:
-        self._keys.add(hashed)
-        for at in range(0, len(marks), MARK_BYTES):
-            self._marks.add(marks[at : at + MARK_BYTES])
 
     def _close(self) -> None:
         for file in (*self._readers, *([self._file] if self._file is not None else ())):
@@ -178,7 +176,7 @@ class PhraseStore:
                 batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
                 self._queued_bytes = sum(phrase.size for _, phrase in self._queue)
                 for key, phrase in batch:
-                    self._note(cipher.hashed(key), b"".join(map(cipher.hashed_mark, phrase.marks())))
+                    self._index.note(cipher.hashed(key), b"".join(map(cipher.hashed_mark, phrase.marks())))
                 await self._write(partial(_store, batch=batch, now=self._clock.now(), cipher=cipher, most_bytes=self.max_bytes), len(batch))
             if self._touched and cipher is not None:
                 touched, self._touched = self._touched, set()
@@ -205,8 +203,7 @@ class PhraseStore:
         async with self._writing:
             deleted, self.totals = await self._in_thread(lambda file: (run(file), file.totals))
             if not self.totals.phrases:
-                self._keys.clear()
-                self._marks.clear()
+                self._index.clear()
         return deleted
 
     async def seen_clears(self) -> int | None:

@@ -10,10 +10,11 @@ import pytest
 
 from gw.errors import DatabaseUnusable, StoreUnavailable
 from gw.policy.phrase_cache import KeptPhrase, Take
+from gw.policy.phrase_index import MARK_BYTES
 from gw.store.phrase_file import HASHES, PhraseFile, PhraseTotals, phrase_path
 from gw.types.audio import PCM_16K
 from gw.types.tts import WordTiming
-from gw.vault import MARK_BYTES, PhraseCipher
+from gw.vault import PhraseCipher
 
 CIPHER = PhraseCipher(os.urandom(32))
 
