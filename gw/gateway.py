@@ -40,7 +40,7 @@ from gw.relay.leases import Leases
 from gw.relay.limits import ProviderLimits
 from gw.relay.relay import Relay
 from gw.relay.shared_limits import share_limits
-from gw.store.capture_writer import CaptureStore
+from gw.store.capture_writer import CaptureStore, capture_store_of
 from gw.store.configured import open_configured, open_configured_readonly
 from gw.store.journal_use import JournalUse
 from gw.store.phrase_store import PhraseStore, phrase_store_of
@@ -274,10 +274,8 @@ async def open_gateway(
             registrar.adopt(settings, share.catalog)
             ledger = Ledger(clock, {}, leases=leases)
         pool = make_pool()
-        captures = None if read_only or share or not settings.secret else CaptureStore(
-            settings.cost_tracking.db_path, clock, max_bytes=int(settings.capture.max_mb * 1_000_000),
-            key=registrar.capture_key, keep_s=registrar.capture_keep_s,
-        )  # fmt: skip
+        keeps = not read_only and share is None
+        captures = capture_store_of(settings, clock, registrar.capture_key, registrar.capture_keep_s) if keeps else None
         accounting = Accounting(
             clock=clock, book=book, ledger=ledger, records=store, observer=metrics, captures=share.captures if share else captures
         )
@@ -286,14 +284,13 @@ async def open_gateway(
             planner.hedge_budget.load(utc_day(clock.now()), await store.hedges(utc_day(clock.now())))
         fleet_turns = None if fleet is None else await _fleet_turns(opened, settings, store, clock)
         relay = Relay(planner, fleet_turns if share is None else share.turns, settings.shadow)
-        phrase_store = None if read_only or share else phrase_store_of(settings, clock, registrar.capture_key)
-        shared_phrases = None if read_only else _shared_phrases(settings, relay, phrase_store)
-        relay.phrases.stores = [store for store in (phrase_store, shared_phrases) if store is not None]
+        phrase_store = phrase_store_of(settings, clock, registrar.capture_key) if keeps else None
+        shared_phrases = None if read_only else _keep_phrases(settings, relay, phrase_store)
         gateway = Gateway(
             settings=settings, current=current, registrar=registrar, credentials=Credentials(clock), store=store, captures=captures,
             phrase_store=phrase_store, shared_phrases=shared_phrases, telemetry=telemetry, relay=relay, leases=leases, bank=fleet,
-            fleet_turns=fleet_turns, ledger=ledger,
-            limits=limits, metrics=metrics, book=book, pool=pool, clock=clock, started_at=clock.now(), request_ids=accounting.request_ids,
+            fleet_turns=fleet_turns, ledger=ledger, limits=limits, metrics=metrics, book=book, pool=pool, clock=clock,
+            started_at=clock.now(), request_ids=accounting.request_ids,
         )  # fmt: skip
         async with _running(gateway, notices, read_only=read_only):
             yield gateway
@@ -360,12 +357,15 @@ async def _fleet_turns(opened: AsyncExitStack, settings: Settings, store: Store,
     return await opened.enter_async_context(open_fleet_turns(settings, store, clock))
 
 
-def _shared_phrases(settings: Settings, relay: Relay, disk: PhraseStore | None) -> SharedPhrases | None:
-    if not settings.fleet.valkey:
-        return None
-    from gw.fleet.fleet_configured import configured_phrases  # as above
+def _keep_phrases(settings: Settings, relay: Relay, disk: PhraseStore | None) -> SharedPhrases | None:
+    """Have the phrase cache kept on the disk and in the fleet; return what keeps it in the fleet."""
+    shared = None
+    if settings.fleet.valkey:
+        from gw.fleet.fleet_configured import configured_phrases  # as above
 
-    return configured_phrases(settings, relay.phrases, disk)
+        shared = configured_phrases(settings, relay.phrases, disk)
+    relay.phrases.stores = [store for store in (disk, shared) if store is not None]
+    return shared
 
 
 async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet: bool) -> Ledger:

@@ -20,6 +20,7 @@ import attrs
 import structlog
 import trio
 
+from gw.config.settings import Settings
 from gw.errors import GwError
 from gw.store.capture_content import Contents
 from gw.store.capture_file import CaptureFile, capture_path
@@ -213,3 +214,13 @@ def _add(
     file: CaptureFile, *, batch: list[Piece], cipher: ContentCipher, content_of: Callable[[Piece], bytes], max_bytes: int
 ) -> tuple[int, int]:
     return file.add(batch, cipher, content_of), file.evict(max_bytes)
+
+
+def capture_store_of(
+    settings: Settings, clock: Clock, key: Callable[[], Awaitable[bytes]], keep_s: Callable[[], Mapping[str, float]]
+) -> CaptureStore | None:
+    """Return what keeps captured content by the settings; None without a secret to encrypt it with."""
+    if not settings.secret:
+        return None
+    most_bytes = int(settings.capture.max_mb * 1_000_000)
+    return CaptureStore(settings.cost_tracking.db_path, clock, max_bytes=most_bytes, key=key, keep_s=keep_s)
