@@ -84,7 +84,8 @@ class TestedReceivers(Schema):
 
 
 class MuteRule(Body):
-    hours: Annotated[float, Meta(gt=0, le=_LONGEST_HOURS)]
+    hours: Annotated[float, Meta(ge=0, le=_LONGEST_HOURS)]
+    """0 = the rule is not muted any more."""
 
 
 class MutedRule(Schema):
@@ -153,8 +154,10 @@ async def send_test(gateway: Gateway, body: Mapping[str, object], by: Actor) -> 
 
 
 async def mute(gateway: Gateway, name: str, body: Mapping[str, object], by: Actor) -> MutedRule:
-    """Send nothing about a rule for so many hours. Raises RequestError, UnknownAlertRule, StoreError."""
+    """Send nothing about a rule for so many hours; 0 unmutes it. Raises RequestError, UnknownAlertRule, StoreError."""
     rule, hours = _rule(name), read(body, MuteRule).hours
+    if not hours:
+        return await unmute(gateway, name, by)
     until = gateway.clock.now() + 3_600 * hours
     change = AlertChange(mutes=(Mute(rule=rule, until=until),))
     await gateway.store.change(Change(alerts=change, audit=(_audit(gateway, rule, "update", {"muted_until": until}, by),)))

@@ -229,11 +229,11 @@ def _description(tool: McpTool, *, as_text: bool) -> types.Tool:
 
 
 def _annotations(tool: McpTool) -> types.ToolAnnotations:
-    """Return the hints. The protocol gives those about changes no meaning for a tool that only reads."""
+    """Return the hints. The protocol gives those about changes no meaning for a tool that only reads; not idempotent is its default."""
     if tool.read_only:
         return types.ToolAnnotations(read_only_hint=True, open_world_hint=tool.open_world)
     return types.ToolAnnotations(
-        read_only_hint=False, destructive_hint=tool.destructive, idempotent_hint=tool.idempotent, open_world_hint=tool.open_world
+        read_only_hint=False, destructive_hint=tool.destructive, idempotent_hint=tool.idempotent or None, open_world_hint=tool.open_world
     )
 
 

@@ -35,7 +35,9 @@ _BODY_MEMBERS: Json = {
 """Members whose schema is long, described by an example."""
 _NOT_FOR_AGENTS = ("capture",)
 """Members that no tool offers: what is kept of callers' words is for people to decide."""
-_EXPLAINED_ONCE = ("period", "from", "to", "sort", "limit", "cursor", "fields")  # by the server's instructions
+_PERIOD = ("period", "from", "to")
+_BOUNDS = ("minLength", "minimum", "maximum", "exclusiveMinimum")
+_EXPLAINED_ONCE = (*_PERIOD, "sort", "limit", "cursor", "fields")  # by the server's instructions
 
 
 @attrs.frozen(kw_only=True, slots=False)
@@ -111,9 +113,8 @@ class McpTool:
 
         A call is checked by the whole one; its errors name all that can be.
         """
-        properties = {name: _without(each, "minLength", "minimum", "maximum") for name, each in self.input_schema["properties"].items()}
-        if "period" in properties:
-            properties["period"] = {"type": "string"}
+        properties = {name: _without(each, *_BOUNDS) for name, each in self.input_schema["properties"].items()}
+        properties |= {name: {"type": "string"} for name in _PERIOD if name in properties}
         if self.rows is not None:
             properties["limit"] = {"type": "integer"}
             columns, names = self.rows.columns, self._row_members(self.rows)
@@ -213,7 +214,7 @@ def _sorting(values: list[str]) -> Json:
     """Return a schema that names a figure once for both directions: it is half as long as the list of values."""
     both = [value for value in values if f"-{value}" in values]
     one_way = [value for value in values if value.removeprefix("-") not in both]
-    return _one_of([*one_way, *(f"-?{value}" for value in both)])
+    return _one_of([*one_way, *([f"-?({'|'.join(both)})"] if both else [])])
 
 
 def _one_of(values: list[str]) -> Json:
@@ -256,17 +257,19 @@ _PRICE_COLUMNS = ("model_id", "modality", "free", "rates", "price_source")
 TOOLS: tuple[McpTool, ...] = (
     McpTool(name="get_health", operation="health", title="Health", use="Call it first when something is wrong."),
     McpTool(name="get_alerts", operation="alerts", title="Alerts", without=("limit",)),
+    McpTool(name="test_alerts", operation="test_alerts", title="Test alerts", open_world=True),
+    McpTool(name="mute_alert", operation="mute_alert", title="Mute a rule of alerts", idempotent=True, use="`hours: 0` ends it."),
     McpTool(
         name="get_provider_status", operation="status", title="Provider status",
-        use="Use it to see which vendors have keys; get_reliability says how they fare.",
+        use="Shows which vendors have keys; get_reliability says how they fare.",
     ),
     McpTool(
         name="get_overview", operation="overview", title="Overview",
-        use="Start here for \"how are we doing\": requests, errors, waits, costs and budgets at a glance.",
+        use="Start here for \"how are we doing\": requests, errors, waits, costs.",
     ),
     McpTool(
         name="get_costs", operation="costs", title="Costs",
-        use="Use it for \"what did we spend, and on what\"; `charges` has units, and `wasted` what failed attempts cost.",
+        use="`charges` has units, `wasted` what failed attempts cost.",
     ),
     McpTool(
         name="get_latency_stats", operation="latency", title="Latency", rows=RowPages(entries="models"),
@@ -274,44 +277,40 @@ TOOLS: tuple[McpTool, ...] = (
     ),
     McpTool(
         name="get_logs", operation="logs", title="Request log", rows=RowPages(columns=_LOG_COLUMNS, before="id", page=10),
-        use="Every filter applies before the limit, so `status: error` lists the last failures. "
-        "get_request tells all about one.",
+        use="`status: error` lists the last failures; get_request tells all about one.",
     ),
     McpTool(
         name="get_request", operation="request", title="One request",
-        use="Explains one request: each attempt, why it fell back, units, costs.",
+        use="Shows each attempt, why it fell back, units, costs.",
     ),
     McpTool(
         name="list_sessions", operation="sessions", title="Conversations",
         rows=RowPages(columns=_SESSION_COLUMNS, before="first_request_id"),
-        use="Use it for whole calls: `sort: -first_audio_p95_ms` lists the slowest, `-cost_usd` the most expensive.",
+        use="`sort: -first_audio_p95_ms` lists the slowest, `-cost_usd` the most expensive.",
     ),
+    McpTool(name="get_session", operation="conversation", title="One conversation"),
     McpTool(
-        name="get_session", operation="conversation", title="One conversation", use="Use it to follow one call turn by turn.",
-    ),
-    McpTool(
-        name="list_turns", operation="turns", title="Turns of conversations",
+        name="list_turns", operation="turns", title="Turns",
         rows=RowPages(columns=_TURN_COLUMNS, before="first_request_id"),
-        use="Finds turns in which callers waited: `first_audio_ms` is from their last word to the answer's first sound.",
+        use="`first_audio_ms`: what the caller waited, from their last word to the answer's first sound.",
     ),
     McpTool(
-        name="get_turn", operation="turn", title="One turn of a conversation",
-        use="Use it to see which stage of a turn took the time.",
+        name="get_turn", operation="turn", title="One turn",
+        use="Shows which stage took the time.",
     ),
     McpTool(
         name="get_reliability", operation="reliability", title="Reliability",
         rows=RowPages(member="providers", columns=_RELIABILITY_COLUMNS, leave_out=("times",)),
-        use="Use it when requests fail or fall back.",
     ),
     McpTool(
         name="get_audit_log", operation="audit_log", title="Audit log", rows=RowPages(before="id", page=10),
-        use="It says who changed what, and when.",
+        use="Shows who made them.",
     ),
     McpTool(name="list_providers", operation="list_providers", title="Providers", rows=RowPages(member="providers")),
     McpTool(name="get_provider", operation="get_provider", title="One provider"),
     McpTool(
         name="test_provider", operation="test_provider", title="Test a provider", idempotent=True, open_world=True,
-        use="Use it to see whether a key works; it calls the vendor.",
+        use="Shows whether a key works; calls the vendor.",
     ),
     McpTool(
         name="add_provider", operation="create_provider", title="Add a provider",
@@ -325,12 +324,12 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(
         name="list_models", operation="list_models", title="Models",
         rows=RowPages(member="models", leave_out=("object", "data", "has_more", "first_id", "last_id", "stt", "tts")),
-        use="Use it for the ids that requests, chains and projects take.",
+        use="Has the ids that requests, chains and projects take.",
     ),
     McpTool(
         name="get_prices", operation="page_models", title="Prices",
         rows=RowPages(member="models", columns=_PRICE_COLUMNS, leave_out=("providers", "fallbacks")),
-        use="Use it for what a model costs; one without `rates` is not priced.",
+        use="One without `rates` is not priced.",
     ),
     McpTool(name="register_model", operation="create_model", title="Add a model"),
     McpTool(name="delete_model", operation="delete_model", title="Delete a model", destructive=True, idempotent=True),
@@ -342,12 +341,12 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(name="get_project", operation="get_project", title="One project"),
     McpTool(
         name="list_keys", operation="list_keys", title="Project keys", rows=RowPages(member="keys"),
-        use="Use it to see which key spends what, and its limits.",
+        use="With what each spends, and its limits.",
     ),
     McpTool(
         name="update_key", operation="update_key", title="Change a key's limits", destructive=True, idempotent=True,
         shows_before="get_key",
-        use="Use it to cap what an app may spend or do. It makes no key: only people see those.",
+        use="It makes no key: only people see those.",
     ),
     McpTool(name="create_project", operation="create_project", title="Add a project"),
     McpTool(
@@ -357,18 +356,16 @@ TOOLS: tuple[McpTool, ...] = (
     McpTool(name="delete_project", operation="delete_project", title="Delete a project", destructive=True, idempotent=True),
     McpTool(
         name="set_fallback_chain", operation="set_fallbacks", title="Set a fallback chain", destructive=True, idempotent=True,
-        shows_before="list_fallbacks", use="Use simulate_route afterwards to see what a request would do.",
+        shows_before="list_fallbacks", use="simulate_route then shows what a request would do.",
     ),
     McpTool(
         name="simulate_route", operation="route", title="Preview a route", idempotent=True,
-        use="Use it to understand a fallback, or a model that is not used.",
     ),
     McpTool(
         name="check_config", operation="check_config", title="Check gw.yaml", idempotent=True,
-        use="Use it before a reload, or with `content` before you write a gw.yaml.",
+        use="Of the file before a reload, or of `content`.",
     ),
     McpTool(
         name="run_reconcile", operation="reconcile", title="Compare with a vendor's bill", idempotent=True,
-        use="Use it when a bill differs from get_costs.",
     ),
 )  # fmt: skip

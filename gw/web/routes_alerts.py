@@ -29,8 +29,9 @@ async def _unmute(request: Request) -> alert_admin.MutedRule:
 
 ALERTS = (
     _alerts(
-        "GET", "/v1/alerts", "alerts", "Open and recent incidents.",
-        _report, answers=(alert_admin.AlertsReport,), errors=(422, 503), notes="And the receivers with what waits for them, and the rules.",
+        "GET", "/v1/alerts", "alerts", "Open and recent incidents, receivers and rules.",
+        _report, answers=(alert_admin.AlertsReport,), errors=(422, 503),
+        notes="Receivers with what waits for them, rules with their mutes.",
         query=(QueryField("limit", _LIMIT, "Entries of `recent` at most."),),
     ),
     _alerts(
@@ -41,7 +42,7 @@ ALERTS = (
     _alerts(
         "POST", "/v1/alerts/{rule}/mute", "mute_alert", "Send nothing about a rule for so many hours; its incidents are still recorded.",
         _mute, body=alert_admin.MuteRule, answers=(alert_admin.MutedRule,), errors=(404, 422, 503),
-        notes="What is open when the time is over is sent then.",
+        notes="What is open when the time is over is sent then. `hours: 0` unmutes the rule.",
     ),
     _alerts(
         "POST", "/v1/alerts/{rule}/unmute", "unmute_alert", "Send messages about a rule again.", _unmute,

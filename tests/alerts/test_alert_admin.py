@@ -88,15 +88,17 @@ async def test_a_mute_holds_for_its_time(running):
     assert (await running.ask("POST", "/v1/alerts/error_rate/unmute")).json == {"rule": "error_rate", "muted_until": None}
     rules = {rule["rule"]: rule["muted_until"] for rule in (await running.get("/v1/alerts")).json["rules"]}
     assert set(rules.values()) == {None}
+    await running.ask("POST", "/v1/alerts/error_rate/mute", {"hours": 2})
+    assert (await running.ask("POST", "/v1/alerts/error_rate/mute", {"hours": 0})).json == {"rule": "error_rate", "muted_until": None}
     log = (await running.get("/v1/audit-log?entity_id=error_rate")).json
-    assert [entry["changes"] for entry in log] == [{"muted_until": None}, {"muted_until": until}]
+    assert [entry["changes"] for entry in log] == 2 * [{"muted_until": None}, {"muted_until": until}]
 
 
 @pytest.mark.parametrize(
     ("path", "body", "status", "code"),
     [
         ("/v1/alerts/error_rat/mute", {"hours": 1}, 404, "alert_rule_not_found"),
-        ("/v1/alerts/error_rate/mute", {"hours": 0}, 422, "invalid_request"),
+        ("/v1/alerts/error_rate/mute", {"hours": -1}, 422, "invalid_request"),
         ("/v1/alerts/error_rate/mute", {"hours": 721}, 422, "invalid_request"),
         ("/v1/alerts/error_rate/mute", {}, 422, "invalid_request"),
         ("/v1/alerts/error_rate/mute", {"days": 1}, 422, "invalid_request"),

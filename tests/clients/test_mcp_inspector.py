@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from gw.mcp.tools import TOOLS
 from tests.clients import mcp_npm
 from tests.e2e.conftest import starter
+from tests.fakes.alert_receiver import SECRET, loopback_receiver
 
 pytestmark = pytest.mark.clients
 
@@ -103,8 +105,9 @@ def beside(folder: Any, api: str) -> tuple[subprocess.Popen[str], str]:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """The gateway, the MCP server inside it, and another one beside it: their addresses, and where their files are."""
     folder = tmp_path_factory.mktemp("mcp")
-    with starter(folder) as start:
-        daemon = start(CONFIG, GW_MCP_TOKEN=TOKEN)
+    with starter(folder) as start, loopback_receiver(time.time) as (_, url):
+        alerts = f'alerts: {{receivers: {{oncall: {{url: "{url}", secret: {SECRET}}}}}}}\n'
+        daemon = start(CONFIG + alerts, GW_MCP_TOKEN=TOKEN)
         inside = daemon.wait_for(r'"mcp_listening","url":"(http://[^"]+)"')
         process, outside = beside(folder, daemon.url)
         with process:
@@ -167,7 +170,7 @@ def test_it_calls_every_tool(inspector):
         called.add(name)
         return inspector.call(name, **arguments)
 
-    for calls in (_reports, _providers, _models_and_chains, _projects, _keys):
+    for calls in (_reports, _alerts, _providers, _models_and_chains, _projects, _keys):
         calls(call, inspector)
     assert called == {tool.name for tool in TOOLS}
 
@@ -198,6 +201,19 @@ def _reports(call: Call, inspector: Inspector) -> None:
     rows = [{"model": "gpt-x", "input_tokens": 10, "output_tokens": 5, "cost_usd": 0.25}]
     bill = call("run_reconcile", provider="openai", rows=rows)
     assert [(row["model"], row["matched"]) for row in bill["rows"]] == [("openai/gpt-x", "theirs_only")]
+
+
+def _alerts(call: Call, inspector: Inspector) -> None:
+    assert [(one["receiver"], one["status"]) for one in call("test_alerts")["receivers"]] == [("oncall", "sent")]
+
+    def muted() -> set[str]:
+        rules = inspector.gateway("/v1/alerts")["rules"]
+        return {rule["rule"] for rule in rules if rule["muted_until"] is not None}
+
+    call("mute_alert", rule="error_rate", hours=2)
+    assert muted() == {"error_rate"}
+    call("mute_alert", rule="error_rate", hours=0)
+    assert muted() == set()
 
 
 def _providers(call: Call, inspector: Inspector) -> None:

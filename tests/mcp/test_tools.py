@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from types import SimpleNamespace
 
 import jsonschema
@@ -14,8 +15,9 @@ from gw.mcp.server import ToolHandlers
 from gw.mcp.tools import TOOLS
 from gw.types.alerts import ALERT_RULES
 from gw.types.entities import Actor
+from tests.fakes.alert_receiver import SECRET, loopback_receiver
 from tests.fakes.records import record
-from tests.mcp.conftest import called, open_mcp_gateway
+from tests.mcp.conftest import TEXT, called, open_mcp_gateway
 
 pytestmark = pytest.mark.filterwarnings(
     # the official client and its server transport leave generators and streams to the collector when a session ends
@@ -30,7 +32,7 @@ CONTRACT = {
     *("create_project", "delete_project", "get_overview", "get_request", "get_turn"),
     *("get_audit_log", "update_provider", "update_project", "update_key", "set_fallback_chain", "simulate_route"),
     *("run_reconcile", "list_voices", "list_turns", "list_sessions", "get_session", "get_reliability", "get_prices", "check_config"),
-    "get_alerts",
+    *("get_alerts", "test_alerts", "mute_alert"),
 }
 CHANGES = {"update_provider", "update_project", "update_key", "set_fallback_chain"}
 KEY = "sk-canary-0123456789"
@@ -172,6 +174,31 @@ async def test_projects(mcp_gateway, transport):
         assert "app" not in current.catalog.projects
 
 
+async def test_alerts_are_tested_and_muted(tmp_path):
+    with loopback_receiver(time.time) as (webhook, url):
+        text = f'{TEXT}\nalerts: {{receivers: {{oncall: {{url: "{url}", secret: {SECRET}}}}}}}\n'
+        async with open_mcp_gateway(tmp_path, text=text) as mcp_gateway, mcp_gateway.client() as session:
+            tested = await good(session, "test_alerts", receiver="oncall")
+            assert [(one["receiver"], one["status"]) for one in tested["receivers"]] == [("oncall", "sent")]
+            assert [message["type"] for message in webhook.accepted] == ["alerts.test"]
+            assert "oncall" in (await failed(session, "test_alerts", receiver="pager"))["message"]
+
+            async def muted():
+                rules = (await good(session, "get_alerts"))["rules"]
+                return {rule["rule"]: rule["muted_until"] for rule in rules if rule["muted_until"] is not None}
+
+            until = (await good(session, "mute_alert", rule="error_rate", hours=1.5))["muted_until"]
+            assert await muted() == {"error_rate": until}
+            assert (await good(session, "mute_alert", rule="error_rate", hours=0))["muted_until"] is None
+            assert await muted() == {}
+            assert (await failed(session, "mute_alert", rule="error_rate", hours=721))["param"] == "hours"
+            assert "error_rate" in (await failed(session, "mute_alert", rule="error_rat", hours=1))["message"]
+            log = (await good(session, "get_audit_log", entity_type="alerts"))["items"]
+            assert [(entry["action"], entry["entity_id"], entry["source"]) for entry in log] == [
+                ("update", "error_rate", "mcp"), ("update", "error_rate", "mcp"), ("test", "oncall", "mcp"),
+            ]  # fmt: skip
+
+
 async def test_a_bill(mcp_gateway, transport):
     async with mcp_gateway.client(transport) as session:
         rows = [{"model": "gpt-x", "input_tokens": 1, "output_tokens": 1, "cost_usd": 0.002}]
@@ -207,7 +234,7 @@ async def test_read_only_hides_what_changes(tmp_path):
         hidden = NAMES - names
         assert hidden == {
             *("add_provider", "update_provider", "delete_provider", "register_model", "delete_model"),
-            *("create_project", "update_project", "delete_project", "update_key", "set_fallback_chain"),
+            *("create_project", "update_project", "delete_project", "update_key", "set_fallback_chain", "test_alerts", "mute_alert"),
         }
         assert (await failed(session, "create_project", project_id="x"))["code"] == "unknown_tool"
 
