@@ -125,7 +125,7 @@ class MergedBuckets:
         self.versions = versions
         self._cache: dict[tuple[Grain, int], tuple[object, list[LatencyGroup]]] = {}
         self.waits: dict[object, tuple[object, list[tuple[str, bytes]]]] = {}
-        """First audio of complete days, which `gw.store.first_audio` keeps here."""
+        """First audio of complete hours and days, which `gw.store.first_audio` keeps here."""
 
     def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int], known: KnownVersions) -> Iterator[LatencyGroup]:
         """Yield the rows of the buckets. `known`: versions that were read for the same report, to which those read now are added."""

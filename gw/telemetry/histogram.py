@@ -82,9 +82,8 @@ class Histogram:
         for q in qs:
             if not 0 <= q <= 1:
                 raise ValueError(f"a quantile must be between 0 and 1, not {q!r}")
-        entries = sorted(self._counts.items())
-        indexes = [index for index, _ in entries]
-        ranks = list(accumulate(count for _, count in entries))
+        indexes = sorted(self._counts)
+        ranks = list(accumulate(map(self._counts.__getitem__, indexes)))
         if not ranks:
             return [None] * len(qs)
         return [_representative(indexes[bisect_left(ranks, max(1, math.ceil(q * ranks[-1])))]) for q in qs]
@@ -137,7 +136,11 @@ class Histogram:
         total = sum(lane << (first - lowest) * _LANE_BITS for first, lane in lanes.items())
         n = -(-total.bit_length() // _LANE_BITS)
         counts = struct.unpack(f"<{n}Q", total.to_bytes(8 * n, "little"))
-        self._add((index, count) for index, count in enumerate(counts, lowest) if count)
+        entries = {index: count for index, count in enumerate(counts, lowest) if count}
+        if self._counts:
+            self._add(entries.items())
+        else:
+            self._counts = entries
 
     def _add(self, entries: Iterable[tuple[int, int]]) -> None:
         counts, get = self._counts, self._counts.get

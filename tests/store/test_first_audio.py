@@ -23,8 +23,8 @@ def turns(count):
     return [(NOON - dice.uniform(0, 3 * DAY_S), dice.choice(PROJECTS), dice.choice(STACKS)) for _ in range(count)]
 
 
-def write_turns(db, made):
-    for number, (at, project, stack) in enumerate(made):
+def write_turns(db, made, *, first=0):
+    for number, (at, project, stack) in enumerate(made, first):
         llm, tts = stack.split(" / ")
         which = {"project": project, "turn_id": f"t{number}", "session_id": f"s{number}"}
         asked = record(f"{number}-llm", timestamp=at, modality="llm", model_id=llm, **which)
@@ -64,12 +64,14 @@ class Statements:
         return self._db.execute(text, *bindings)
 
 
+@pytest.mark.parametrize(
+    "window", [TimeWindow((NOON // DAY_S - 2) * DAY_S, NOON // DAY_S * DAY_S), TimeWindow(NOON - 40 * HOUR_S, NOON - 30 * HOUR_S)]
+)
 @pytest.mark.parametrize("project", [None, "p"])
-def test_complete_days_are_merged_once_until_a_turn_is_added_to_one_of_them(db, project):
+def test_complete_hours_and_days_are_merged_once_until_a_turn_is_added_to_one_of_them(db, window, project):
     made = turns(40)
     write_turns(db, made)
     merged, counted = MergedBuckets(None), Statements(db)
-    window = TimeWindow((NOON // DAY_S - 2) * DAY_S, NOON // DAY_S * DAY_S)
 
     def by_stack():
         counted.texts.clear()
@@ -83,11 +85,11 @@ def test_complete_days_are_merged_once_until_a_turn_is_added_to_one_of_them(db, 
         window.since <= at < window.until and project in (None, owner) for at, owner, _ in made
     )
     assert by_stack() == (first, False)
-    write_turns(db, [*made, (window.since + 60.0, "p", "b / x")])
+    write_turns(db, [(window.since + 60.0, "p", "b / x")], first=len(made))
     changed, read_all = by_stack()
     assert read_all
     assert changed["b / x"][0] == first.get("b / x", (0, 0.0))[0] + 1
-    write_turns(db, [*made, (window.since + 60.0, "p", "b / x"), (NOON - 60.0, "p", "a / y")])  # on another day
+    write_turns(db, [(NOON - 60.0, "p", "a / y")], first=len(made) + 1)  # outside of it
     assert by_stack() == (changed, False)
 
 

@@ -9,6 +9,7 @@ from gw.store.requests import ENDS_SO
     [
         ("select 1 where a = :a_1 and b like '%:a?%'", "select 1 where a = %(a_1)s and b like '%%:a?%%'"),
         ("select ? % 2, 'it''s ?'", "select %s %% 2, 'it''s ?'"),
+        ("select 1 where a in (?, ?) and b = ?", "select 1 where a = any(array(select unnest(array[%s, %s]))) and b = %s"),
         ("from requests indexed by requests_time where true", "from requests  where true"),
         ("a cross join b on true", "a join b on true"),
         ("cast(timestamp as integer) / 60", "cast(floor(timestamp) as bigint) / 60"),
