@@ -1,18 +1,20 @@
-"""The phrase cache as the API shows it: its size, what it saved, the phrases used last; and forgetting them."""
+"""The phrase cache as the API shows it: its size, what it saved, the phrases used last; forgetting them, and having more spoken."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
-from gw.admin.request_models import page_size, project_filter
+from gw.admin.request_models import Body, page_size, project_filter, read
 from gw.admin.schemas import Schema, Usd, usd
 from gw.errors import RequestError
 from gw.policy.phrase_cache import KeptPhrase, PhraseCache
+from gw.policy.recent_speech import AppSpeech, Warmed
 from gw.registry.catalog import Catalog
 from gw.store.phrase_store import PhraseStore
+from gw.types.entities import DEFAULT_PROJECT, PhraseRules
 
 if TYPE_CHECKING:
     from gw.fleet.shared_phrases import SharedPhrases
@@ -88,6 +90,30 @@ class CacheCleared(Schema):
     """Number of phrases that were forgotten."""
 
 
+class WarmPhrase(Body):
+    text: str
+    """Text that the apps will say."""
+    project: str = DEFAULT_PROJECT
+    model: str = ""
+    """Only as apps speak with this model id. Empty = all their models."""
+    voice: str | None = None
+    """Only as apps speak in this voice of the vendor's; empty: its default. Absent = all their voices."""
+
+
+class WarmedPhrase(Schema):
+    """`kinds`: kinds of requests that apps have made, each with its own settings, in which the text was to be spoken; `kept`: those for
+    which the cache had all takes already. `spoken`: takes that vendors spoke now; `cost_usd`: what these cost. `left`: takes that are
+    still missing, since this took ten seconds: send the request again. `unkept`: takes that are missing since the cache does not keep
+    what was spoken."""
+
+    kinds: int
+    kept: int
+    spoken: int
+    left: int
+    unkept: int
+    cost_usd: Usd
+
+
 def report(
     cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, workers: int,
     limit: str | int = DEFAULT_PHRASES, project: str | None = None,
@@ -146,6 +172,29 @@ async def clear(
         if store is not None:
             counts.append(await store.clear(project=chosen, model_id=model or None, voice=voice))
     return CacheCleared(phrases=max(*counts, cache.clear(project=chosen, model_id=model or None, voice=voice), 0))
+
+
+async def have_spoken(
+    cache: PhraseCache, warm: Callable[[str, Sequence[AppSpeech], PhraseRules], Awaitable[Warmed]], catalog: Catalog,
+    body: Mapping[str, object], *, workers: int,
+) -> WarmedPhrase:  # fmt: skip
+    """Have a text spoken for the cache with the settings of the apps' own requests. Raises GwError."""
+    _require_own(workers)
+    wanted = read(body, WarmPhrase)
+    project = catalog.project(wanted.project)
+    rules, text = project.phrase_cache, wanted.text.strip()
+    if rules is None:
+        raise RequestError(what=f"project {project.id} keeps no phrases: give it phrase_cache", param="project")
+    if not text or len(text) > rules.longest:
+        problem = f"has {len(text)} characters; the project keeps {rules.longest} at most" if text else "is empty"
+        raise RequestError(what=f"the text {problem}", param="text")
+    kinds = cache.recent.of(project.id, wanted.model or None, wanted.voice)
+    if not kinds:
+        raise RequestError(what=f"no app of project {project.id} has spoken so since the gateway started: let it speak once before")
+    done = await warm(text, kinds, rules)
+    return WarmedPhrase(
+        kinds=len(kinds), kept=done.kept, spoken=done.spoken, left=done.left, unkept=done.unkept, cost_usd=usd(done.cost_nusd)
+    )
 
 
 def _require_own(workers: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,24 +76,44 @@ def clear(project: str | None, model: str | None, voice: str | None, as_json: bo
 
 @cache.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--model", default="default", help="Model, stack, route or alias, as apps name it.")
-@click.option("--voice", default="", help="Voice, as apps name it.")
-@click.option("--format", "audio_format", type=click.Choice(sorted(SPEECH_FORMATS.values())), default="pcm", show_default=True,
-              help="Format that apps request.")  # fmt: skip
+@click.option("--as-apps", is_flag=True, help="Speak as apps have had speech spoken since the gateway's start: in their protocol, with "
+              "their settings, and word times if they want them.")  # fmt: skip
+@click.option("--model", help="Model, stack, route or alias, as apps name it; with --as-apps, only apps of this model id.")
+@click.option("--voice", help="Voice, as apps name it; with --as-apps, only apps with this voice of the vendor's.")
+@click.option("--format", "audio_format", type=click.Choice(sorted(SPEECH_FORMATS.values())),
+              help="Format that apps request; pcm if not given.")  # fmt: skip
 @click.option("--project", help="Project whose apps say it; with a project key, that is its own.")
-@click.option("--takes", type=click.IntRange(1, 16), default=1, show_default=True, help="How often each text is spoken.")
+@click.option("--takes", type=click.IntRange(1, 16), help="How often each text is spoken; once if not given.")
 @backend_options
-def warm(file: Path, model: str, voice: str, audio_format: str, project: str | None, takes: int, backend: Backend) -> None:
+def warm(
+    file: Path, as_apps: bool, model: str | None, voice: str | None, audio_format: str | None, project: str | None, takes: int | None,
+    backend: Backend,
+) -> None:  # fmt: skip
     """Speak each line of FILE once, so that apps find it in the cache.
 
-    Requests of apps find the speech if they have the same text, model, voice, format and settings.
+    Requests of apps find the speech if they have the same text, model, voice, format and settings. Agents have many of these: let
+    yours speak once, and then use --as-apps.
 
     \b
+    gw cache warm greetings.txt --as-apps
     gw cache warm greetings.txt --model openai/tts-1 --voice nova
     """
     texts = [line.strip() for line in read_text(file).splitlines() if line.strip()]
     if not texts:
         raise CommandFailed(f"{file} has no text: write one on each line")
+    if not as_apps:
+        _speak_each(backend, texts, model or "default", voice or "", audio_format or "pcm", project, takes or 1)
+    elif audio_format or takes:
+        raise click.UsageError("--as-apps takes the format from the apps' own requests and the number of takes from the project: "
+                               "leave out --format and --takes")  # fmt: skip
+    else:
+        chosen = {"project": project, "model": model, "voice": voice}
+        _speak_as_apps(backend, texts, {name: value for name, value in chosen.items() if value is not None})
+
+
+def _speak_each(
+    backend: Backend, texts: Sequence[str], model: str, voice: str, audio_format: str, project: str | None, takes: int
+) -> None:
     spent, kept, headers = 0.0, 0, {"X-GW-Project": project} if project else {}
     with click.progressbar([text for text in texts for _ in range(takes)], label="speaking", file=sys.stderr) as bar:
         for text in bar:
@@ -104,4 +124,22 @@ def warm(file: Path, model: str, voice: str, audio_format: str, project: str | N
                 raise CommandFailed(f"not kept: {text[:40]!r}. The project needs phrase_cache, whose `longest` allows the text")
     there = f", {kept} of them were in the cache already" if kept else ""
     aside(f"{len(texts)} texts spoken, {money(spent)}{there}")
-    aside("they have no word times: apps that request those have each text spoken once more")
+    aside("they have no word times: for apps that request those, use --as-apps once such an app has spoken")
+
+
+def _speak_as_apps(backend: Backend, texts: Sequence[str], chosen: Mapping[str, str]) -> None:
+    spent, spoken, kept, kinds, unkept = 0.0, 0, 0, 0, list[str]()
+    with click.progressbar(texts, label="speaking", file=sys.stderr) as bar:
+        for text in bar:
+            answer = backend.change("POST", f"{PATH}/warm", {"text": text, **chosen})
+            kept, kinds = kept + answer["kept"], answer["kinds"]
+            while True:
+                spent, spoken = spent + answer["cost_usd"], spoken + answer["spoken"]
+                if not answer["left"]:
+                    break
+                answer = backend.change("POST", f"{PATH}/warm", {"text": text, **chosen})
+            if answer["unkept"]:
+                unkept.append(text)
+    aside(f"{len(texts)} texts for {kinds} kinds of requests: {spoken} takes spoken, {money(spent)}; {kept} were in the cache already")
+    if unkept:
+        raise CommandFailed(f"not kept: {', '.join(repr(text[:40]) for text in unkept)}. A vendor has not spoken them to their end")

@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from gw.policy.phrase_parts import beginning_of, beginnings
+from gw.policy.recent_speech import RecentSpeech
 from gw.types.audio import AudioFormat
 from gw.types.entities import Provider
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
@@ -98,6 +99,7 @@ class PhraseCache:
     """The phrases of all projects of one process."""
 
     def __init__(self, most_bytes: int = 0) -> None:
+        self.recent = RecentSpeech()
         self.stores: Sequence[PhraseKeeper] = ()
         """Keepers of phrases beside memory, in the order in which a phrase is looked for."""
         self._most_bytes = most_bytes
@@ -120,8 +122,12 @@ class PhraseCache:
 
     def has(self, key: bytes, takes: int) -> bool:
         """Return whether a phrase has all its takes."""
+        return self.takes_of(key) >= takes
+
+    def takes_of(self, key: bytes) -> int:
+        """Return how many takes of a phrase are in memory."""
         phrase = self._phrases.get(key)
-        return phrase is not None and len(phrase.takes) >= takes
+        return 0 if phrase is None else len(phrase.takes)
 
     def may_have(self, voice_key: bytes, beginning: str) -> bool:
         """Return whether a phrase in this voice begins like this, as far as the marks tell."""

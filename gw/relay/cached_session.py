@@ -26,19 +26,19 @@ import trio
 from gw.errors import ProviderError
 from gw.net.prewarm import PrewarmedSockets
 from gw.net.wakeup import Wakeup
-from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take, key_of, voice_key_of
+from gw.policy.phrase_cache import KeptPhrase, PhraseCache, Take
 from gw.policy.phrase_parts import HOLD_S, TextPart, TextParts
-from gw.policy.respelling import PronunciationTable, respelled
 from gw.policy.turn_finder import TurnFinder
 from gw.providers.spec import SpeakSession
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
 from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.cached_speech import TakeRecorder
-from gw.relay.candidate_voice import note_voice, voice_for
+from gw.relay.candidate_voice import note_voice
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
+from gw.relay.kept_voice import KeptVoice, NotInMemory, kept_voice
 from gw.relay.prepared_call import PreparedCall
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speaking_attempt import SpeakingAttempt
@@ -53,45 +53,6 @@ T = TypeVar("T")
 
 _PIECE_S = 0.2
 _PIECE_BYTES = 16_384  # of audio whose length cannot be read
-
-
-class NotInMemory(Exception):
-    """A phrase may be on the disk or in the fleet, and has to be looked for there first."""
-
-    def __init__(self, key: bytes) -> None:
-        self.key = key
-
-
-class KeptVoice:
-    """The texts that the cache has in the voice of one candidate. `has` raises NotInMemory once for a text."""
-
-    def __init__(
-        self, cache: PhraseCache, rules: PhraseRules, voice_key: bytes, model: Model, voice: str, table: PronunciationTable | None
-    ) -> None:  # fmt: skip
-        self.model = model
-        self.voice = voice
-        self.voice_key = voice_key
-        self._cache = cache
-        self._takes = rules.takes
-        self._table = table
-        self._recalled: set[bytes] = set()
-
-    def key_of(self, text: str) -> bytes:
-        """Return the key of a text, of which the vendor is sent what the project's pronunciations make of it."""
-        return key_of(self.voice_key, text, None if self._table is None else respelled(self._table, text).sent)
-
-    def has(self, text: str) -> bool:
-        key = self.key_of(text)
-        if self._cache.is_elsewhere(key, self._takes) and key not in self._recalled:
-            self._recalled.add(key)
-            raise NotInMemory(key)
-        return self._cache.has(key, self._takes)
-
-    def may_have(self, beginning: str) -> bool:
-        return self._cache.may_have(self.voice_key, beginning)
-
-    def find(self, text: str) -> Take | None:
-        return self._cache.find(self.key_of(text), self._takes)
 
 
 class _NoVoice:
@@ -173,17 +134,15 @@ class CachedSpeakingSession(SpeakingSession):
 
     def _begin(self) -> None:
         super()._begin()
-        self._kept = self._kept_voice(self.candidates.models[0])
+        self._kept = kept = self._kept_voice(self.candidates.models[0])
+        if kept is not None:
+            self._phrases.recent.note(kept.voice_key, kept.model.id, kept.voice, self.request, self.meter.caller)
         self._parts = TextParts(self._kept or _NoVoice(), only_whole=not self._rules.sentences)
         self.start_soon(self._end_holds)
 
     def _kept_voice(self, model: Model) -> KeptVoice | None:
         with suppress(ProviderError):  # the attempt meets it
-            provider, spec, account = self.planner.endpoint(self.candidates, model)
-            voice = voice_for(self.candidates, self.request, model)
-            table = self.planner.respellings.table(self.candidates, spec, account, model, self.request)
-            key = voice_key_of(self.candidates.project.id, provider, model.name, voice, self.request)
-            return KeptVoice(self._phrases, self._rules, key, model, voice, table)
+            return kept_voice(self._phrases, self._rules, self.planner, self.candidates, self.request, model)
         return None
 
     # ------------------------------------------------------------------ the caller's side

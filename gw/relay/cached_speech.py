@@ -10,6 +10,7 @@ from gw.registry.catalog import Model, Provider
 from gw.relay.prepared_call import PreparedCall
 from gw.types.audio import AudioFormat
 from gw.types.entities import PhraseRules, Project
+from gw.types.ids import Caller
 from gw.types.pending import Pending
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 
@@ -81,9 +82,10 @@ class CachedSpeech:
     A request is looked up once for each candidate. Speech that a second vendor had to complete is not kept.
     """
 
-    def __init__(self, cache: PhraseCache, request: SpeakRequest) -> None:
+    def __init__(self, cache: PhraseCache, request: SpeakRequest, caller: Caller) -> None:
         self._cache = cache
         self._request = request
+        self._caller = caller
         self._rules: PhraseRules | None = None
         self._project = ""
         self._voice_keys: dict[str, bytes] = {}
@@ -114,7 +116,10 @@ class CachedSpeech:
         if model.id not in self._keys:
             assert project.phrase_cache is not None
             self._rules, self._project = project.phrase_cache, project.id
+            is_first = not self._keys
             key = self._keys[model.id] = self._key_of(project, provider, model, voice, sent)
+            if is_first:
+                self._cache.recent.note(self._voice_keys[model.id], model.id, voice, self._request, self._caller)
             if (take := self._cache.find(key, self._rules.takes)) is not None:
                 self._takes[model.id] = take
         take = self._takes.get(model.id)

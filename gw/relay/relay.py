@@ -227,7 +227,7 @@ class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):
         self._respelled: RespelledText | None = None  # what the candidate that is prepared is sent
         self._goes_on = False  # some of the speech was sent before
         self._connection: ConnectionAhead | None = None
-        self._cached = CachedSpeech(relay.phrases, request)
+        self._cached = CachedSpeech(relay.phrases, request, caller)
 
     def note_wait(self, model: Model, seconds: float) -> None:
         if not self._cached.is_hit:

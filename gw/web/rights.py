@@ -94,6 +94,7 @@ NEEDS: Mapping[str, Need] = {
     # phrase cache: its list has texts of conversations
     "phrase_cache": Need("viewer", "all", capture=True),
     "clear_phrase_cache": _OPERATE_ALL,
+    "warm_phrase": Need("operator", "body"),
     # service tokens
     "list_tokens": Need("admin", "listed"),
     "create_token": Need("admin", "listed"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gw.admin import phrases
+from gw.relay.phrase_warming import warm
 from gw.web.route import QueryField, Request, Route
 
 _PROJECT = QueryField("project", {"type": "string"}, "Only phrases of this project.")
@@ -27,6 +28,12 @@ async def _clear(request: Request) -> phrases.CacheCleared:
     )  # fmt: skip
 
 
+async def _warm(request: Request) -> phrases.WarmedPhrase:
+    gateway = request.gateway
+    speak = partial(warm, gateway.relay)
+    return await phrases.have_spoken(gateway.relay.phrases, speak, request.catalog, request.body, workers=len(gateway.workers()))
+
+
 PHRASES = (
     _phrases(
         "GET", "/v1/cache", "phrase_cache", "Size and use of the phrase cache, and the phrases used last.", _report,
@@ -43,5 +50,11 @@ PHRASES = (
             QueryField("voice", {"type": "string"}, "Only those in this voice of the vendor's; empty: its default."),
         ),
         answers=(phrases.CacheCleared,), errors=(404, 422, 503),
+    ),
+    _phrases(
+        "POST", "/v1/cache/warm", "warm_phrase", "Have a text spoken as the apps of a project have had theirs, so that the cache has it.",
+        _warm, body=phrases.WarmPhrase, answers=(phrases.WarmedPhrase,), errors=(402, 404, 422, 429, 502, 503),
+        notes="The gateway knows the settings of requests since its start. It takes as long as the vendors speak, and is billed like "
+              "any request of the project.",
     ),
 )  # fmt: skip

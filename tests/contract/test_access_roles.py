@@ -35,7 +35,7 @@ CALLS = {
 OPERATOR = {
     "check_config", "create_model", "update_model", "delete_model", "set_fallbacks", "reset_fallbacks", "update_project", "create_key",
     "update_key", "revoke_key", "test_provider", "forget_capture", "test_alerts", "mute_alert", "unmute_alert",
-    "clear_phrase_cache", "replace_pronunciations",
+    "clear_phrase_cache", "replace_pronunciations", "warm_phrase",
 }  # fmt: skip
 ADMINISTRATOR = {
     "create_project", "delete_project", "create_provider", "update_provider", "delete_provider", "list_tokens", "create_token",
@@ -54,7 +54,7 @@ EVERYWHERE = {
 OF_A_PROJECT = {
     "costs", "latency", "first_audio", "logs", "sessions", "conversation", "turns", "turn", "dashboard_costs", "dashboard_latency",
     "dashboard_logs", "logs_csv", "page_costs", "page_latency", "overview", "series", "histogram", "forecast", "route",
-    "read_capture", "forget_capture", "search_capture", "create_key",
+    "read_capture", "forget_capture", "search_capture", "create_key", "warm_phrase",
 }  # fmt: skip
 """Routes that name a project in the query or in the body; those that name an entity of one in the path have their own."""
 BY_ENTITY = {
@@ -178,9 +178,9 @@ def request_of(setup: Setup, operation: Any, path: str, target: str) -> tuple[st
     if operation.id == "histogram":
         fields.append("model=groq/openai/gpt-oss-20b")
     body: dict[str, object] = {}
-    if operation.id in ("create_key", "search_capture") and target:
+    if operation.id in ("create_key", "search_capture", "warm_phrase") and target:
         body = {"project": target}
-    if operation.id == "search_capture":
+    if operation.id in ("search_capture", "warm_phrase"):
         body["text"] = "words"
     if operation.id == "create_token":
         body = {"name": "x", "role": "viewer", "projects": [target] if target else None}

@@ -44,7 +44,7 @@ async def test_every_change_has_a_largest_body(tmp_path):
                     assert answer.status in (404, 422), (route.id, answer.body)
                     assert answer.error["code"] != "too_large"
                 cells += 1
-    assert cells == 2 * 22
+    assert cells == 2 * 23
 
 
 async def test_a_small_body_where_none_is_read_names_its_member(tmp_path):
