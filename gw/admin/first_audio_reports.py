@@ -91,8 +91,7 @@ _Found = tuple[_Names, _Names, _Names, Mapping[int, Histogram]]
 
 def _read(context: QueryContext, window: TimeWindow, before: TimeWindow | None, step_s: int, project: str | None) -> _Found:
     earlier = {} if before is None else first_audio.by_name(context, before, "none", project)
-    by_stack = first_audio.by_name(context, window, "stack", project)
-    by_project = first_audio.by_name(context, window, "project", project)
+    by_stack, by_project = first_audio.by_stack_and_project(context, window, project)
     return by_stack, by_project, earlier, first_audio.by_step(context, window, step_s, project)
 
 

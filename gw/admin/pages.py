@@ -293,19 +293,18 @@ async def latency(
     """
     one_of("metric", metric, reports.TIMES)
     period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
-    by_model = await reports.latency_of(store, period, only, apart=True)
-    most_used = sorted(by_model, key=lambda name: (-by_model[name].request_count, name))[:1]
-    chosen = list(dict.fromkeys(models))[:MAX_COMPARED] or most_used
+    wanted = list(dict.fromkeys(models))[:MAX_COMPARED]
+    by_model, histograms = await reports.latency_and_histograms(store, catalog, now, wanted, project=project, **query)
     lines = [
-        await reports.series(store, catalog, now, metric=metric, project=project, model=name, step=step, **query)
-        for name in chosen
+        await reports.series(store, catalog, now, metric=metric, project=project, model=each.model, step=step, **query)
+        for each in histograms
     ]
     return LatencyPage(
         models=by_model,
         first_audio=await first_audio_reports.report(store, catalog, now, project=project, step=step, **query),
         before=await reports.latency_of(store, period.before, only, apart=True) if period.before else {},
         lines=cast("list[reports.TimeSeries]", lines),
-        histograms=[await reports.histogram(store, catalog, now, model=name, project=project, **query) for name in chosen],
+        histograms=histograms,
         ttfb_warning_ms=ttfb_warning_ms,
     )
 

@@ -7,9 +7,9 @@ the gateway as bytes. Lists over time have equal lengths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -156,6 +156,10 @@ class Spread(Schema):
     buckets: list[HistogramBucket]
 
 
+Spreads: TypeAlias = tuple[Spread, Spread]
+"""Of times to the first byte, and of total times."""
+
+
 class ModelHistogram(Schema):
     model: str
     period: PeriodName
@@ -234,6 +238,32 @@ async def latency_of(store: Reader, period: Period, project: str | None, *, apar
     """Return times by model id. `apart`: modalities of one id are entries of their own, see `windows.latencies_apart`."""
     query = windows.latencies_apart if apart else windows.latencies
     return await store.read_as(_latency_by_model, query, period.window, project)
+
+
+async def latency_and_histograms(
+    store: Reader, catalog: Catalog, now: float, models: Sequence[str], *, project: str | None = None, **query: Any
+) -> tuple[dict[str, ModelLatency], list[ModelHistogram]]:
+    """Return times by model id, with modalities apart, and what `histogram` returns for `models`, reading the rows once.
+
+    Without `models` it is the one with the most requests.
+    """
+    period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
+    shaped = partial(_latency_and_spreads, models=models)
+    by_model, known = await store.read_as(shaped, windows.latencies_apart, period.window, only)
+    histograms = [
+        _model_histogram(name, period, only, known[name])
+        if name in known
+        else await histogram(store, catalog, now, model=name, project=project, **query)
+        for name in models or known
+    ]
+    return by_model, histograms
+
+
+def _latency_and_spreads(
+    rows: Mapping[str, LatencyRow], models: Sequence[str]
+) -> tuple[dict[str, ModelLatency], dict[str, Spreads]]:
+    most_used = sorted(rows, key=lambda name: (-rows[name].requests, name))[:1]
+    return _latency_by_model(rows), {name: _spreads(rows, name) for name in models or most_used if name in rows}
 
 
 def _latency_by_model(rows: Mapping[str, LatencyRow]) -> dict[str, ModelLatency]:
@@ -318,11 +348,15 @@ async def histogram(
         raise RequestError(what="model is needed", param="model")
     period, only = read_period(now, **query, allowed=BOUNDED), project_filter(catalog, project)
     rows = windows.latencies if windows.model_of(model) == model else windows.latencies_apart
-    ttfb, total = await store.read_as(partial(_spreads, model=model), rows, period.window, only)
-    return ModelHistogram(model=model, period=period.name, project=only, ttfb=ttfb, latency=total)
+    return _model_histogram(model, period, only, await store.read_as(partial(_spreads, model=model), rows, period.window, only))
 
 
-def _spreads(rows: Mapping[str, LatencyRow], model: str) -> tuple[Spread, Spread]:
+def _model_histogram(model: str, period: Period, project: str | None, spreads: Spreads) -> ModelHistogram:
+    ttfb, total = spreads
+    return ModelHistogram(model=model, period=period.name, project=project, ttfb=ttfb, latency=total)
+
+
+def _spreads(rows: Mapping[str, LatencyRow], model: str) -> Spreads:
     row = rows.get(model, LatencyRow())
     return preencoded(_spread(row.ttfb)), preencoded(_spread(row.total))
 
