@@ -157,7 +157,7 @@ class Spread(Schema):
 
 
 Spreads: TypeAlias = tuple[Spread, Spread]
-"""Of times to the first byte, and of total times."""
+"""Distributions of times to the first byte, and of total times."""
 
 
 class ModelHistogram(Schema):
