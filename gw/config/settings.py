@@ -54,6 +54,7 @@ def _first_event_s(**values: float) -> dict[Any, float]:
 class ProviderOptions:
     """The options of provider entries; `gw.types.provider_types` says which type takes which. Never instantiated."""
 
+    project: Annotated[str, "of Google Cloud, for transcription with an API key; default: the service account's"]
     model_path: Annotated[Path, "without base_url: gw runs the engine itself (extra whisper); relative to this file"]
     voices_path: Path
     device: str

@@ -11,10 +11,10 @@ from gw.types.entities import Price
 STAND_IN = Price(
     input_tokens=5_000_000_000,
     output_tokens=30_000_000_000,
-    audio_seconds=250_000_000_000,
+    audio_seconds=300_000_000_000,
     characters=100_000_000_000,
     source="estimated",
 )
-"""$5 and $30 per million tokens, $0.015 per minute of audio, $100 per million characters."""
+"""$5 and $30 per million tokens, $0.018 per minute of audio, $100 per million characters."""
 CONVERSATION_STAND_IN = Price(audio_seconds=1_333_333_333_333, text_messages=4_000_000_000_000, source="estimated")
 """$0.08 per minute and $0.004 per message, of a conversation that its vendor bills by duration."""

@@ -1,29 +1,36 @@
-"""Google Cloud: speech over HTTP; live speech by sentence.
-
-The vendor streams speech by gRPC only, which gw does not speak.
-"""
+"""Google Cloud: speech and recordings over HTTP; live speech by sentence."""
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import AsyncIterator
 from functools import partial
 
 from gw.net.http1 import HttpResponse
-from gw.providers.http_call import HttpCall, json_lines
+from gw.providers.google_account import at_service, key_headers, location_of, project_of
+from gw.providers.http_call import HttpCall, check_get
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream, rejected, require_voice
+from gw.providers.speech_call import WholeTranscript, closing_chunks
 from gw.types.audio import AudioFormat
-from gw.types.secret import Secret
-from gw.types.speech_settings import LANGUAGE, SPEED
+from gw.types.speech_settings import (
+    DIARIZE,
+    KEYTERMS,
+    LANGUAGE,
+    PROFANITY_FILTER,
+    RESPONSE_FORMAT,
+    SEGMENT_TIMESTAMPS,
+    SPEED,
+    WORD_TIMESTAMPS,
+)
+from gw.types.stt import AudioSource, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
-from gw.wire import google_cloud_speak, vendor_errors
+from gw.wire import google_cloud_recordings, google_cloud_speak, vendor_errors
 
 _LIMIT = 64 * 1024 * 1024  # bytes of an answer: a text of 5,000 bytes is spoken in some ten minutes
 _PIECE = 32 * 1024
+_JSON = (b"content-type", b"application/json")
 _classify = partial(vendor_errors.classify, dialect=google_cloud_speak.ERRORS)
-
-
-def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
-    return [(b"x-goog-api-key", key.reveal().encode())] if key else []
 
 
 class _CompleteSpeech:
@@ -49,16 +56,63 @@ def speak(request: SpeakRequest, account: Account) -> HttpCall[SpeakStream]:
     def read(response: HttpResponse) -> SpeakStream:
         return _CompleteSpeech(response, account.provider_id, request.format)
 
-    headers, body = json_lines(key_headers, account), google_cloud_speak.body(request)
-    return HttpCall(account, google_cloud_speak.PATH.encode(), headers, body, _classify, read)
+    headers, body = [_JSON, *key_headers(account)], google_cloud_speak.body(request)
+    return HttpCall(at_service(account, "texttospeech"), google_cloud_speak.PATH.encode(), headers, body, _classify, read)
+
+
+class _Base64Body:
+    """A recording in base64 between the parts of a JSON document: read in pieces, its length known beforehand."""
+
+    def __init__(self, head: bytes, audio: AudioSource, tail: bytes) -> None:
+        self._head, self._audio, self._tail = head, audio, tail
+        self.size = len(head) + (audio.size + 2) // 3 * 4 + len(tail)
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        yield self._head
+        kept = b""   # up to two bytes, which wait for the third
+        pieces = self._audio.chunks()
+        async with closing_chunks(pieces):   # sending may stop early
+            async for piece in pieces:
+                data = kept + piece
+                whole = len(data) // 3 * 3
+                kept = data[whole:]
+                yield b64encode(data[:whole])  # noqa: ASYNC119  the pool closes this generator
+        yield b64encode(kept) + self._tail
+
+
+def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTranscript]:
+    """`POST /v2/RECOGNIZER:recognize`. Raises ProviderRejected for a recording that is too long for it."""
+    longest_s, most = google_cloud_recordings.LONGEST_S, google_cloud_recordings.MOST_BYTES
+    if request.audio_seconds > longest_s or request.audio.size > most:
+        detail = f"a recording may have {longest_s:.0f} seconds and {most // 1_000_000} MB"
+        raise rejected(account, detail, status=413)
+    recognizer = google_cloud_recordings.recognizer_of(project_of(account), location_of(account))
+    head, tail = google_cloud_recordings.body_around_audio(request, account.model)
+    path, headers = google_cloud_recordings.path_of(recognizer).encode(), [_JSON, *key_headers(account)]
+    decode = partial(google_cloud_recordings.decode, provider=account.provider_id)
+    read = partial(WholeTranscript, decode=decode)
+    return HttpCall(at_service(account, "speech"), path, headers, _Base64Body(head, request.audio, tail), _classify, read)
+
+
+async def check(account: Account) -> None:
+    """Raise ProviderError unless the list of voices comes, which needs the key."""
+    at = at_service(account, "texttospeech")
+    await check_get(at, google_cloud_speak.VOICES_PATH.encode(), b"application/json", _classify, key_headers(account))
 
 
 _SPEECH: Honours = {LANGUAGE: lambda request, account: google_cloud_speak.speaks(request.language, request.voice), SPEED: True}
+_RECORDINGS: Honours = {
+    LANGUAGE: lambda request, account: google_cloud_recordings.locale_of(request, account.model) is not None,
+    KEYTERMS: True, PROFANITY_FILTER: True, RESPONSE_FORMAT: True, SEGMENT_TIMESTAMPS: True,
+    DIARIZE: lambda request, account: google_cloud_recordings.tells_speakers(account.model),
+    WORD_TIMESTAMPS: lambda request, account: google_cloud_recordings.has_word_times(account.model),
+}  # fmt: skip
 
 SPEC = ProviderSpec(
-    type="google_cloud", base_url="https://texttospeech.googleapis.com", dialect="google_cloud", key_headers=key_headers,
-    default_voice=lambda model: None, health_path=google_cloud_speak.VOICES_PATH,
-    speak=speak, speak_live=by_sentence(speak), honours={"speak": _SPEECH, "speak_live": _SPEECH},
+    type="google_cloud", base_url="https://texttospeech.googleapis.com", dialect="google_cloud", check=check,
+    default_voice=lambda model: None, transcribe=transcribe,
+    speak=speak, speak_live=by_sentence(speak), honours={"speak": _SPEECH, "speak_live": _SPEECH, "transcribe": _RECORDINGS},
     speak_formats=frozenset(google_cloud_speak.FORMATS),
-    transports={"speak_live": "as speech, by sentence"}, reported=frozenset(),
+    billed_channels=lambda request, model: google_cloud_recordings.channels_of(request),
+    transports={"speak_live": "as speech, by sentence"}, reported=frozenset({"transcribe"}),
 )

@@ -69,7 +69,7 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
         "cloud", ("stt",), address="https://transcribestreaming.REGION.amazonaws.com:8443", key="AWS_ACCESS_KEY_ID"
     ),
     "azure_speech": ProviderType("cloud", ("stt", "tts"), address="https://REGION.api.cognitive.microsoft.com", key="AZURE_SPEECH_KEY"),
-    "google_cloud": ProviderType("cloud", ("tts",), key="GOOGLE_API_KEY"),
+    "google_cloud": ProviderType("cloud", ("stt", "tts"), options=("project",), key="GOOGLE_API_KEY"),
     "minimax": ProviderType("cloud", ("tts",), key="MINIMAX_API_KEY"),
     "hume": ProviderType("cloud", ("tts",), key="HUME_API_KEY"),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),

@@ -29,10 +29,14 @@ _USUAL_LOCALE = "en-US"
 _RATES = (0.25, 2.0)
 """Slowest and fastest `speakingRate`."""
 _VOICE = re.compile(r"([a-z]{2,3}-[A-Z]{2})-(.+)-[^-]+")
-_OF_A_VOICE = re.compile(r"(?i)\bvoice\b|api key|sample rate|longer than the limit")
+_MENDED_ELSEWHERE = re.compile(
+    r"(?i)\bvoice\b|api key|sample rate|longer than the limit|sync input too long|payload size exceeds|duration exceeds"
+    r"|\blanguage\b|\bmodel\b|recognizer|encoding|\bphrase|\bfeature|not supported"
+)
+"""In the message of a 400 that another vendor would not return: a wrong key, what this one does not have, or more than it takes."""
 ERRORS = ErrorDialect(
     code=("error.status",), message=("error.message",),
-    is_candidate_fault=lambda status, facts: status == 400 and _OF_A_VOICE.search(facts.message) is not None,
+    is_candidate_fault=lambda status, facts: status == 400 and _MENDED_ELSEWHERE.search(facts.message) is not None,
 )  # fmt: skip
 
 

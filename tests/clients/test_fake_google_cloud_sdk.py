@@ -1,4 +1,4 @@
-"""Google Cloud's own SDK, unchanged, with the fake vendor: what it reads is what our codec writes."""
+"""Google Cloud's own SDKs, unchanged, with the fake vendor: what they read is what our codecs write."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 import trio
 
 from gw.providers.sim import fsk
+from gw.types.audio import PCM_16K
+from gw.wire import wav
 from tests.fakes.serve import serve_asgi
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 
@@ -59,3 +61,48 @@ async def test_errors(address):
     key, voice = await trio.to_thread.run_sync(use)
     assert key[0] == 401
     assert (voice[0], "does not exist" in voice[1]) == (400, True)
+
+
+def recognize(address: str, key: str = "test-key", model: str = "chirp_2", **features: Any) -> Any:
+    from google.auth.api_key import Credentials
+    from google.cloud import speech_v2 as stt
+    from google.cloud.speech_v2.services.speech.transports.rest import SpeechRestTransport
+
+    transport = SpeechRestTransport(host=address, credentials=Credentials(key), url_scheme="http")
+    phrases = stt.PhraseSet(phrases=[stt.PhraseSet.Phrase(value="Paris")])
+    adaptation = stt.SpeechAdaptation(phrase_sets=[stt.SpeechAdaptation.AdaptationPhraseSet(inline_phrase_set=phrases)])
+    config = stt.RecognitionConfig(
+        auto_decoding_config=stt.AutoDetectDecodingConfig(), model=model, language_codes=["en-US"], adaptation=adaptation,
+        features=stt.RecognitionFeatures(enable_word_time_offsets=True, **features),
+    )  # fmt: skip
+    pcm = b"".join(fsk.encode(TEXT, 16_000))
+    request = stt.RecognizeRequest(
+        recognizer="projects/acme/locations/global/recognizers/_", config=config, content=wav.header(PCM_16K, len(pcm)) + pcm
+    )
+    return stt.SpeechClient(transport=transport).recognize(request=request, retry=None)
+
+
+async def test_a_recording(fake, address):
+    fake.transcript = ""   # what the tone voice says in it
+    answer = await trio.to_thread.run_sync(lambda: recognize(address))
+    best = answer.results[0].alternatives[0]
+    assert (best.transcript, [word.word for word in best.words]) == (TEXT, TEXT.split())
+    assert all(word.end_offset > word.start_offset for word in best.words)
+    assert answer.metadata.total_billed_duration.seconds == 2
+    assert fake.ledger[0].fields["adaptation"] == ["Paris"]
+
+
+async def test_errors_of_a_recording(address):
+    def use() -> list[tuple[int, str]]:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        answers = []
+        for arguments in ({"key": "wrong"}, {"model": "nova"}):
+            with pytest.raises(GoogleAPICallError) as caught:
+                recognize(address, **arguments)
+            answers.append((int(caught.value.code), caught.value.message))
+        return answers
+
+    key, model = await trio.to_thread.run_sync(use)
+    assert key[0] == 401
+    assert (model[0], "does not exist" in model[1]) == (400, True)

@@ -50,6 +50,8 @@ class VendorSetup:
     make: Any
     path: str = ""
     """Path of its base URL."""
+    more: str = ""
+    """More of its entry."""
     stt: str = ""
     live: str = ""
     tts: str = ""
@@ -76,7 +78,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "hume": VendorSetup(make=FakeHume, tts="octave-1"),
     "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
     "aws_transcribe": VendorSetup(make=FakeAwsTranscribe, live="standard"),
-    "google_cloud": VendorSetup(make=FakeGoogleCloud, tts="chirp3-hd"),
+    "google_cloud": VendorSetup(make=FakeGoogleCloud, more=", project: acme", stt="chirp_2", tts="chirp3-hd"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),
@@ -107,7 +109,7 @@ def config_text(
     """
     lines = ["providers:"]
     for name, setup in SETUPS.items():
-        lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: '{address(name)}{setup.path}'}}")
+        lines.append(f"  {name}: {{type: {name}, api_key: k, base_url: '{address(name)}{setup.path}'{setup.more}}}")
     models = {
         "stt": {f"{n}/{m}" for n, s in SETUPS.items() for m in (s.stt, s.live) if m} | {*chain, *extra_models},
         "tts": {f"{n}/{s.tts}" for n, s in SETUPS.items() if s.tts},

@@ -290,6 +290,15 @@ class SentenceVendor(VoiceVendor):
 
 
 @attrs.define
+class GoogleCloudVendor(SentenceVendor):
+    """Has a project, which pays."""
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.options["project"] = "acme"
+
+
+@attrs.define
 class PresetVendor(OpenAIVendor):
     """A vendor that is a file, with its own conventions."""
 
@@ -462,8 +471,10 @@ VENDORS: Mapping[str, Entrant] = {
         models={"stt": "standard", "llm": "", "tts": ""},
     ),
     "google_cloud": Entrant(
-        vendor=partial(SentenceVendor, FakeGoogleCloud),
-        models={"tts": "chirp3-hd", "stt": "", "llm": ""},
+        vendor=partial(GoogleCloudVendor, FakeGoogleCloud),
+        models={"tts": "chirp3-hd", "stt": "chirp_2", "llm": ""},
+        hosts=("speech.googleapis.com",),
+        streams_transcripts=False,
         streams_speech=False,
     ),
     "azure_speech": Entrant(

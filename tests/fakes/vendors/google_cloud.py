@@ -1,29 +1,45 @@
-"""A vendor that speaks Google Cloud's protocol: a plain ASGI app made from the server role of our own codec.
+"""A vendor that speaks Google Cloud's protocols: a plain ASGI app made from the server roles of our own codecs.
 
-Errors: google.rpc.Status as JSON, which google-api-core 2.44.0 reads (`exceptions.format_http_response_error`).
+Errors: google.rpc.Status as JSON, which google-api-core 2.44.0 reads (`exceptions.format_http_response_error`). Limits of a recording: the
+vendor's page "Quotas and limits"; the message of one that is too long: GoogleCloudPlatform/ios-docs-samples#88.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 import trio
 
-from gw.wire import google_cloud_speak
+from gw.types.stt import Final
+from gw.wire import google_cloud_recordings, google_cloud_speak, wav
+from gw.wire.transcripts import segments_of
+from tests.fakes.vendors.heard import by_speaker, heard
 from tests.fakes.vendors.live import LiveVendor
 from tests.fakes.vendors.scripted import Answer, Entry, json_of
 
+_TOO_LONG = "Sync input too long. For audio longer than 1 min use LongRunningRecognize with a 'uri' parameter."
 _VOICES = b'{"voices":[{"languageCodes":["en-US"],"name":"en-US-Chirp3-HD-Charon","ssmlGender":"MALE","naturalSampleRateHertz":24000}]}'
 
 
 @attrs.define(kw_only=True)
 class FakeGoogleCloud(LiveVendor):
+    project: str = "acme"
+    location: str = "global"
+    locale: str = "en-US"
+    """The language that it detects."""
+    models: tuple[str, ...] = ("long", "telephony", "chirp_2", "chirp_3")
+
     def routes(self) -> Mapping[tuple[str, str], Callable[[Entry, bytes, Answer], Awaitable[None]]]:
-        return {("POST", google_cloud_speak.PATH): self._speak, ("GET", google_cloud_speak.VOICES_PATH): self._voices}
+        recognizer = google_cloud_recordings.recognizer_of(self.project, self.location)
+        return {
+            ("POST", google_cloud_speak.PATH): self._speak, ("GET", google_cloud_speak.VOICES_PATH): self._voices,
+            ("POST", google_cloud_recordings.path_of(recognizer)): self._transcribe,
+        }  # fmt: skip
 
     def key_in(self, headers: dict[str, str]) -> str:
-        return headers.get("x-goog-api-key", "")
+        return headers.get("x-goog-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
 
     def error_response(self, status: int, code: str, message: str) -> bytes:
         return google_cloud_speak.error_body(status, code, message)
@@ -49,3 +65,34 @@ class FakeGoogleCloud(LiveVendor):
         await trio.sleep(self.speech_gap_s * len(pieces))
         encoded = google_cloud_speak.encode(b"".join(pieces))
         await answer.send_complete(b'{"audioContent":' if self.malformed else encoded, "application/json")
+
+    async def _transcribe(self, entry: Entry, body: bytes, answer: Answer) -> None:
+        config, entry.audio = google_cloud_recordings.parse(body)
+        features = config.features
+        entry.fields = {
+            "model": config.model, "languageCodes": config.language_codes, "adaptation": config.terms,
+            "profanityFilter": features.profanity_filter, "diarizationConfig": features.diarization_config,
+            "enableWordTimeOffsets": features.enable_word_time_offsets, "multiChannelMode": features.multi_channel_mode,
+        }  # fmt: skip
+        info = wav.parse(entry.audio)
+        length_s = info.format.seconds(len(entry.audio) - info.data_offset) if info is not None else 1.0
+        too_long = length_s > google_cloud_recordings.LONGEST_S or len(entry.audio) > google_cloud_recordings.MOST_BYTES
+        if too_long or config.model not in self.models:
+            why = _TOO_LONG if too_long else f'The model "{config.model}" does not exist.'
+            await answer.error(400, "INVALID_ARGUMENT", why)
+            return
+        await trio.sleep(self.first_token_after_s)
+        diarized = features.diarization_config is not None
+        text = self.words_of(entry.audio)
+        result = heard(text, length_s, words=features.enable_word_time_offsets or diarized, speakers=("1", "2") if diarized else ())
+        if diarized:
+            result = by_speaker(result)
+        segments = segments_of(result) or whole(text, length_s)
+        locale = self.locale if config.language_codes == ["auto"] else config.language_codes[0]
+        encoded = google_cloud_recordings.encode(result, segments, locale, float(math.ceil(length_s)))
+        await answer.send_complete(b'{"results":' if self.malformed else encoded, "application/json")
+
+
+def whole(text: str, length_s: float) -> tuple[Final, ...]:
+    """Return the one segment of a transcript without times of words; none for silence."""
+    return (Final(text=text, start_s=0.0, end_s=length_s),) if text else ()
