@@ -1,7 +1,7 @@
 """Count what one request executes in the gateway: bytecodes and calls of Python functions, by function. With `--mode listen`, what a
 frame of live audio and its answer do.
 
-    python bench/bytecodes.py [--mode chat|stream|speech|listen] [--requests 50] [--top 60] [--commits] [--otlp http://localhost:4318]
+    python bench/bytecodes.py [--mode chat|stream|speech|listen] [--requests 50] [--sessions 1] [--top 60] [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -121,8 +121,8 @@ def counts_of_requests(options: argparse.Namespace) -> Counts:
     return counts
 
 
-def counts_of_frames(frames: int) -> Counts:
-    """Count in one session, which speaks in real time."""
+def counts_of_frames(frames: int, sessions: int) -> Counts:
+    """Count in sessions that speak in real time, at the same moments."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "counter.py").write_text(COUNTER)
@@ -132,7 +132,9 @@ def counts_of_frames(frames: int) -> Counts:
         )
         try:
             gateway.wait_ready()
-            gateway.open()
+            gateway.wait_idle()
+            for _ in range(sessions):
+                gateway.open()
             for _ in range(WARM_UP):
                 gateway.round(SPEECH)
             os.kill(gateway.process.pid, signal.SIGUSR1)
@@ -154,12 +156,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mode", choices=[*BODIES, "listen"], default="chat")
     parser.add_argument("--requests", type=int, default=50)
+    parser.add_argument("--sessions", type=int, default=1, help="live transcriptions at once, for --mode listen")
     parser.add_argument("--top", type=int, default=60)
     parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
     parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
     options = parser.parse_args()
-    counts = counts_of_frames(options.requests) if options.mode == "listen" else counts_of_requests(options)
-    n, what = options.requests, "frame and its answer" if options.mode == "listen" else "request"
+    counts = counts_of_frames(options.requests, options.sessions) if options.mode == "listen" else counts_of_requests(options)
+    n, what = options.requests, "request"
+    if options.mode == "listen":
+        n, what = n * options.sessions, "frame and its answer"
     for package in ("/gw/", "/trio/", ""):
         chosen = [counted for name, counted in counts.items() if package in name]
         bytecodes, calls = sum(b for b, _ in chosen) / n, sum(c for _, c in chosen) / n

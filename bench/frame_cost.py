@@ -39,6 +39,7 @@ LOUD_OF_50 = 35  # rounds of a second with speech; the others have noise
 WARM_UP = 60  # rounds
 PATIENCE_S = 60.0  # valgrind takes a while to start
 TOP = 60  # functions listed
+IDLE_S, IDLE_CPU_S = 2.0, 0.2  # a gateway that takes less CPU than this in that time has started; valgrind makes it 50 times slower
 _CHANCE = random.Random(1)
 
 
@@ -110,6 +111,13 @@ class Gateway:
                     raise
                 time.sleep(0.05)
 
+    def wait_idle(self) -> None:
+        """Wait until all is imported that is imported after the start."""
+        used_s = -1.0
+        while (now_s := self.cpu_s()) - used_s > IDLE_CPU_S:
+            used_s = now_s
+            time.sleep(IDLE_S)
+
     def open(self) -> None:
         """Open a session, with both of its ends here."""
         caller = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE_S)
@@ -177,6 +185,7 @@ def count_instructions(checkout: Path, folder: Path, sessions: int, rounds: int)
     gateway = Gateway(checkout, folder / "0", "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={counts}")
     try:
         gateway.wait_ready()
+        gateway.wait_idle()
         for _ in range(sessions):
             gateway.open()
         for number in range(WARM_UP + rounds):

@@ -64,13 +64,13 @@ async def listen(
 async def _receive(
     session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol, early: Sequence[ClientMessage]
 ) -> None:
-    handle = partial(_handle, session, live)
+    handle, binary_is_audio, send_audio = partial(_handle, session, live), protocol.binary_is_audio, live.send_audio_or_pending
 
     def take(frame: Frame) -> Pending:
-        messages = protocol.receive(frame)
-        if len(messages) == 1 and isinstance(message := messages[0], Audio):  # nearly always
-            return live.send_audio_or_pending(message.data)
-        return _each(messages, handle)
+        if binary_is_audio and isinstance(frame, bytes) and frame:  # nearly always
+            protocol.audio_bytes += len(frame)
+            return send_audio(frame)
+        return _each(protocol.receive(frame), handle)
 
     if (pending := _each(early, handle)) is not None:
         await pending

@@ -133,7 +133,7 @@ class Reading:
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
         self._poller.forget(self._descriptor, self._callback)
-        self._task = None
+        self._task = self._take = None
         return trio.lowlevel.Abort.SUCCEEDED
 
     def closing(self) -> None:
@@ -141,16 +141,15 @@ class Reading:
             self._closed = True
         else:
             self._wake(None, trio.ClosedResourceError("this connection is closed"))
-            self._take, self._callback = None, _closed  # both refer to this object or its owner: else a cycle for each connection
+            self._callback = _closed  # it refers to this object: else a cycle for each connection
 
     def _readable(self) -> None:
         take = self._take
-        if self._task is None or take is None:
+        if take is None:
             return  # forgotten earlier in this pass
         self._called = True
         try:
-            data = self._sock.recv(READ_BYTES)
-            pending = take(data) if data else None
+            pending = take(data) if (data := self._sock.recv(READ_BYTES)) else None
         except BlockingIOError:
             return
         except Exception as error:  # it is the session's, not the poller's
@@ -164,7 +163,7 @@ class Reading:
             self.closing()
 
     def _wake(self, pending: Pending, error: Exception | None) -> None:
-        task, self._task = self._task, None
+        task, self._task, self._take = self._task, None, None
         self._poller.forget(self._descriptor, self._callback)
         if task is not None:
             self._pending, self._error = pending, error

@@ -27,6 +27,8 @@ import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import update_wrapper
+from types import FunctionType
 from typing import Final
 
 import trio
@@ -54,7 +56,7 @@ class WsSession(ABC):
 
     __slots__ = (
         "_encode", "_enough", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_side", "_splitter", "_take",
-        "_text", "_transport", "_turn", "_unread", "_write", "is_open",
+        "_text", "_transport", "_turn", "_unread", "_whole", "_write", "is_open",
     )  # fmt: skip
 
     def __init__(self, side: Side, transport: Transport, most: int = MAX_MESSAGE_BYTES) -> None:
@@ -68,6 +70,7 @@ class WsSession(ABC):
         self._write: Callable[[bytes], Pending] = transport.send_or_pending
         self._encode = _MASKS.from_client if client else ws_frames.from_server
         self._splitter = ws_frames.Splitter(masked=not client, most=most)
+        self._whole = ws_frames.message_from_server if client else ws_frames.message_from_client
         self._messages: deque[str | bytes] | None = None  # received and not yet delivered; None when there are none
         self._unread = 0  # length of `_messages` together
         self._fragments: list[bytes | bytearray | memoryview] = []
@@ -94,6 +97,14 @@ class WsSession(ABC):
         """Let go of a protocol that has sent all it had, if a new one would be in the same state."""
         if self.is_open and not self._splitter.fragmented:
             self._library = None
+
+    def __init_subclass__(cls) -> None:
+        """Give each role copies of the functions that run for every frame: the interpreter adapts code to the class that runs it."""
+        for function in (cls.feed, cls.send_or_pending):
+            copied = FunctionType(
+                function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+            )
+            setattr(cls, function.__name__, update_wrapper(copied, function))
 
     # ------------------------------------------------------------------ hooks of the roles
 
@@ -126,17 +137,15 @@ class WsSession(ABC):
     def feed(self, data: bytes) -> Pending:
         """Deliver or queue the messages in `data`; return what must be awaited before more is read."""
         try:
-            take = self._take
-            if take is None or self._messages is not None or not self.is_open or (whole := self._splitter.whole_message(data)) is None:
+            take, whole = self._take, self._whole  # a function in an attribute is called by way of a variable: half the price
+            if (
+                take is None or self._messages is not None or not self.is_open or not self._splitter.at_message
+                or (message := whole(data, self._most)) is None
+            ):  # fmt: skip
                 return self._after_frames(self._digest(self._splitter.feed(data)))
-            opcode, payload = whole  # nearly always
-            message = payload if opcode == _BINARY else _text(payload)
-            if message is None:
-                return self._after_frames(self._digest([whole]))
-            pending = take(message)
-            if pending is not None:
+            if (pending := take(message)) is not None:  # nearly every message comes here
                 return self._after_take(pending)
-            return READY if self._enough is not None and self._enough() else None
+            return READY if (enough := self._enough) is not None and enough() else None
         except Exception as error:
             return self._take_failed(error)
 
@@ -172,7 +181,7 @@ class WsSession(ABC):
                 self._queue(data, self._text)
 
     def _queue(self, data: bytes, text: bool) -> None:
-        message = _text(data) if text else data
+        message = ws_frames.text_or_none(data) if text else data
         if message is None:
             self._invalid_text = True
             self._protocol.fail(1007, "text is not UTF-8")
@@ -217,15 +226,15 @@ class WsSession(ABC):
             opcode, data = _BINARY, message
         else:
             opcode, data = _TEXT, message.encode()
-        if self._turn.taken or self._owes or not self.is_open:
+        if self._turn.taken or not self.is_open:
             return self._send_in_turn(opcode, data)
-        frame = self._encode(opcode, data)
+        encode, write = self._encode, self._write
+        frame = encode(opcode, data)
         try:
-            pending = self._write(frame)
+            if (pending := write(frame)) is None:  # nearly always
+                return None
         except LOST as error:
             raise self._write_error(error) from error
-        if pending is None:
-            return None
         self._turn.taken = True
         return self._finish_frame(pending, len(frame))
 
@@ -287,10 +296,3 @@ class WsSession(ABC):
         finally:
             self._turn.give_back()
         return begins
-
-
-def _text(data: bytes) -> str | None:
-    try:
-        return str(data, "utf-8")
-    except UnicodeDecodeError:
-        return None

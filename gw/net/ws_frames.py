@@ -38,7 +38,7 @@ class Splitter:
     is checked here: drop messages once it has left its state OPEN.
     """
 
-    __slots__ = ("_at_message", "_buffer", "_given_up", "_masked", "_most", "_needed", "fragmented")
+    __slots__ = ("_buffer", "_given_up", "_masked", "_most", "_needed", "at_message", "fragmented")
 
     def __init__(self, *, masked: bool, most: int) -> None:
         self._masked = masked
@@ -47,14 +47,12 @@ class Splitter:
         self._needed = 0  # bytes of the frame that `_buffer` begins with, as far as is known
         self.fragmented = False  # the peer has begun a message in parts and not yet ended it
         self._given_up = False
-        self._at_message = True  # the next byte may begin a whole message: nothing is buffered, in parts or given up
+        self.at_message = True  # the next byte may begin a whole message: nothing is buffered, in parts or given up
 
     def feed(self, data: bytes) -> Frames:
         """Return (TEXT, payload), (BINARY, payload), (MACHINE, bytes), in order. An incomplete frame is buffered."""
-        if (message := self.whole_message(data)) is not None:
-            return [message]
         frames = self._split(data)
-        self._at_message = not (self._buffer or self.fragmented or self._given_up)
+        self.at_message = not (self._buffer or self.fragmented or self._given_up)
         return frames
 
     def _split(self, data: bytes) -> Frames:
@@ -89,27 +87,6 @@ class Splitter:
             frames.append((MACHINE, data[at:]))
         return frames
 
-    def whole_message(self, data: bytes) -> tuple[int, bytes] | None:
-        """Return the opcode and payload of a plain message of less than 64 KiB that is all of `data`, as nearly every read of a
-        voice session is; None where `feed` has to look at it."""
-        size = len(data)
-        if size < 8 or not self._at_message:
-            return None
-        first, length, medium = _MEDIUM.unpack_from(data)
-        if first != 0x82 and first != 0x81:
-            return None
-        begins = 2
-        if self._masked:
-            length, begins = length - 128, 6
-        if length == 126:
-            length, begins = medium, begins + 2
-        elif not 0 <= length < 126:
-            return None
-        if begins + length != size or length > self._most:
-            return None
-        payload = data[begins:]
-        return first & 15, apply_mask(payload, data[begins - 4 : begins]) if self._masked else payload
-
     def _end(self, data: bytes, at: int) -> int:
         """Return where the frame at `at` ends, at least; 0 for an invalid frame."""
         if len(data) - at < 2:
@@ -141,6 +118,47 @@ class Splitter:
         if opcode < _CLOSE:
             self.fragmented = first < 128
         return MACHINE, data[at:end]
+
+
+def message_from_server(data: bytes, most: int) -> str | bytes | None:
+    """Return the message that is all of `data`, as nearly every read of a voice session is; None where `Splitter.feed` has to look.
+
+    For a session that is at a message. The message is plain and shorter than 64 KiB, its frame at most `most` bytes long.
+    """
+    size = len(data)
+    if not 4 <= size <= most:
+        return None
+    first, length, medium = _MEDIUM.unpack_from(data)
+    if length == 126 and medium == size - 4:
+        payload = data[4:]
+    elif length == size - 2 and length < 126:
+        payload = data[2:]
+    else:
+        return None
+    return payload if first == 0x82 else text_or_none(payload) if first == 0x81 else None
+
+
+def message_from_client(data: bytes, most: int) -> str | bytes | None:
+    """Do the same with the frame of a client."""
+    size = len(data)
+    if not 6 <= size <= most:
+        return None
+    first, length, medium = _MEDIUM.unpack_from(data)
+    if length == 254 and medium == size - 8:
+        payload = apply_mask(data[8:], data[4:8])
+    elif length == size + 122 and length < 254:  # 6 bytes of head, and the bit for the mask
+        payload = apply_mask(data[6:], data[2:6])
+    else:
+        return None
+    return payload if first == 0x82 else text_or_none(payload) if first == 0x81 else None
+
+
+def text_or_none(data: bytes) -> str | None:
+    """Return the text; None for what is not UTF-8."""
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        return None
 
 
 def _head(opcode: int, length: int, mask: int) -> bytes:

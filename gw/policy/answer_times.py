@@ -24,11 +24,13 @@ _MAX_MODELS: Final = 512  # the one used longest ago is forgotten
 class Durations:
     """A histogram of durations."""
 
-    __slots__ = ("_counts", "_total")
+    __slots__ = ("_counts", "_known", "_known_until", "_total")
 
     def __init__(self) -> None:
         self._counts = [0] * (len(_BOUNDS_S) + 1)
         self._total = 0
+        self._known: float | None = None  # the percentile, as long as there are less than `_known_until` values
+        self._known_until = LEAST
 
     def add(self, seconds: float) -> None:
         self._counts[bisect_left(_BOUNDS_S, seconds)] += 1
@@ -36,12 +38,20 @@ class Durations:
         if self._total >= _FULL:
             self._counts = [count // 2 for count in self._counts]
             self._total = sum(self._counts)
+            self._known_until = 0
 
     @property
     def p99_s(self) -> float | None:
-        """Return the 99th percentile, rounded up to the bound of its bucket; None while too few values are known."""
-        if self._total < LEAST:
-            return None
+        """Return the 99th percentile, rounded up to the bound of its bucket; None while too few values are known.
+
+        It is computed anew when there is a hundredth more of values.
+        """
+        if self._total < self._known_until:
+            return self._known
+        self._known, self._known_until = self._computed_s(), self._total + max(1, self._total // 100)
+        return self._known
+
+    def _computed_s(self) -> float:
         above = self._total // 100  # values that may lie above it
         from_longest = list(accumulate(reversed(self._counts)))
         bucket = len(_BOUNDS_S) - bisect_right(from_longest, above)

@@ -50,6 +50,11 @@ _USUAL_PROBED_S: Final = 0.7  # the same, while its own times are not known
 class SilenceClock:
     """All times in seconds of the caller's clock, except `quiet_s`: silence sent since the last speech."""
 
+    __slots__ = (
+        "_answer_due", "_began", "_busy_until", "_finished_at", "_flushed_at", "_heard_at", "_interim", "_silence_s", "_since", "_times",
+        "event_at", "pace", "probed_at", "speech_s",
+    )  # fmt: skip
+
     def __init__(self, pace: ListenPace, times: ModelTimes, silence_s: float, now: float) -> None:
         self.pace = pace
         self._times = times
@@ -61,26 +66,29 @@ class SilenceClock:
         self._heard_at = now  # when the last speech was sent
         self._busy_until = now  # until then it may still transcribe what was sent
         self._interim = False  # a transcript has come that is not final yet
-        self._flushed_at = self._finished_at = self._probed_at = self._answer_due = math.inf
+        self._flushed_at = self._finished_at = self._answer_due = math.inf
+        self.probed_at = math.inf
+        """When a flush of our own was sent; infinite: none was, or a final has come since."""
 
     # ---- what happens
 
     def hear(self, now: float, speech_s: float) -> None:
         """Note that speech was sent."""
-        if self.speech_s == 0.0:
+        if not self.speech_s:
             self._since = now
         self.speech_s += speech_s
-        self._heard_at = self._busy_until = max(now, self._busy_until) + speech_s / CATCH_UP
+        busy_until = self._busy_until  # not `max`: this is every frame
+        self._heard_at = self._busy_until = (now if now > busy_until else busy_until) + speech_s / CATCH_UP
 
     def event(self, now: float, uncovered_s: float = 0.0) -> None:
         """Note a sign of life. It answers all speech before, less `uncovered_s` of it while somebody still speaks."""
         speaking = now - self._heard_at < _STILL_SPEAKING_S
         if self.speech_s:
-            self._probed_at = self._answer_due = math.inf  # it hears what was said after that flush
-        if self.speech_s and speaking:
-            self._times.between_events.add(now - self._since)
-        elif self.speech_s >= LEAST_OWED_S:
-            self._times.answered(max(0.0, now - self._heard_at - self.pace.pause_s), now)
+            self.probed_at = self._answer_due = math.inf  # it hears what was said after that flush
+            if speaking:
+                self._times.between_events.add(now - self._since)
+            elif self.speech_s >= LEAST_OWED_S:
+                self._times.answered(max(0.0, now - self._heard_at - self.pace.pause_s), now)
         self.event_at = now
         self.speech_s = uncovered_s if speaking else 0.0
         self._since = now if self.speech_s else math.inf
@@ -97,7 +105,7 @@ class SilenceClock:
         """Note, after `event`, what came."""
         self._interim = not final
         if final:
-            self._flushed_at = self._probed_at = self._answer_due = math.inf
+            self._flushed_at = self.probed_at = self._answer_due = math.inf
 
     def flush(self, now: float) -> None:
         if self.owes:
@@ -109,13 +117,8 @@ class SilenceClock:
 
     def probe(self, now: float) -> None:
         """Note such a flush."""
-        self._probed_at = now
+        self.probed_at = now
         self._answer_due = max(self._heard_at + PROBE_S + self._silence_s, now + self._probed_s)
-
-    @property
-    def is_probed(self) -> bool:
-        """Return whether such a flush was sent, and no final has come since."""
-        return self._probed_at < math.inf
 
     def finish(self, now: float) -> None:
         self._finished_at = min(self._finished_at, now)
@@ -131,7 +134,7 @@ class SilenceClock:
         """Take back that an answer is owed: what was heard was no speech."""
         self.event_at = now
         self.speech_s, self._since, self._interim = 0.0, math.inf, False
-        self._flushed_at = self._probed_at = self._answer_due = math.inf
+        self._flushed_at = self.probed_at = self._answer_due = math.inf
 
     # ---- what follows
 
@@ -163,7 +166,7 @@ class SilenceClock:
         if self._heard_at - self._since >= self.running_s:
             return f"no event for {self._heard_at - self._since:.1f} s of speech"
         if now >= self._answer_due:
-            return f"no answer within {now - self._probed_at:.1f} s of a flush"
+            return f"no answer within {now - self.probed_at:.1f} s of a flush"
         if self.speech_s >= LEAST_OWED_S:
             return f"no event within {now - self._heard_at:.1f} s of the end of speech"
         return f"no final transcript within {now - self._heard_at:.1f} s of the end of speech"
@@ -189,7 +192,7 @@ class SilenceClock:
         """Return when to send a flush, if silence comes until then; infinity if there is no reason."""
         pace, heard_at, event_at = self.pace, self._heard_at, self.event_at
         waits = self._interim and self.speech_s < LEAST_OWED_S
-        if not (waits and pace.ends_on_flush) or min(self._flushed_at, self._finished_at, self._probed_at) < math.inf:
+        if not (waits and pace.ends_on_flush) or min(self._flushed_at, self._finished_at, self.probed_at) < math.inf:
             return math.inf
         if event_at <= heard_at:
             return heard_at + max(PROBE_S, self._times.after_speech.p99_s or 0.0)

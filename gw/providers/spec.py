@@ -166,8 +166,8 @@ class KeptAliveListenSession(Protocol):
     def keep_alive_at(self) -> float:
         """Return when `keep_alive` is due, on trio's clock, unless audio is sent until then; infinity for never."""
 
-    async def keep_alive(self) -> None:
-        """Send what keeps the session alive, if that is due. Raises like `send_audio`."""
+    def keep_alive_or_pending(self) -> Pending:
+        """Send what keeps the session alive, if that is due, as far as that needs no waiting. Raises like `send_audio`."""
 
 
 class SpeakSession(UpstreamSession, Protocol):

@@ -196,11 +196,12 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     def keep_alive_at(self) -> float:
         return self.sent_at + self._idle_s
 
-    async def keep_alive(self) -> None:
-        if trio.current_time() >= self.keep_alive_at:
-            self.sent_at = trio.current_time()
-            self.padding_s += self.idle_padding_s
-            await self.send_frames(self._idle_frames())
+    def keep_alive_or_pending(self) -> Pending:
+        if (now := self._now()) < self.keep_alive_at:
+            return None
+        self.sent_at = now
+        self.padding_s += self.idle_padding_s
+        return _send_or_pending(self._ws, self._provider, self._idle_frames())
 
     async def flush(self) -> None:
         self.padding_s += self.flush_padding_s
@@ -211,22 +212,24 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
             await pending
 
     def send_audio_or_pending(self, data: bytes) -> Pending:
-        self.sent_at = self._now()
+        now = self._now
+        self.sent_at = now()
         if not data:
             return None
-        frames, ws = self._wire.audio(data), self._ws
+        frames = self._wire.audio(data)
         if not frames or not isinstance(frames, bytes):
-            return _send_or_pending(ws, self._provider, frames)
+            return _send_or_pending(self._ws, self._provider, frames)
         try:  # as `_send_or_pending` does, in place: most frames of live audio come here
-            pending = ws.send_or_pending(frames)
+            pending = self._ws.send_or_pending(frames)
         except WsClosed as closed:
             raise why_closed(self._provider, closed) from None
-        return None if pending is None else _send_remainder(ws, self._provider, pending, ())
+        return None if pending is None else _send_remainder(self._ws, self._provider, pending, ())
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
+        receive = self._wire.receive
 
         def on_frame(frame: Frame) -> Pending:
-            return handle(self._wire.receive(frame))
+            return handle(receive(frame))
 
         try:
             await self._ws.for_each_message(on_frame, lambda: self._wire.ended)

@@ -10,8 +10,11 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, SpeechStarted, 
 class HeldEnd:
     """Silence is in seconds since the last speech."""
 
+    __slots__ = ("_after_s", "end")
+
     def __init__(self) -> None:
-        self._end: UtteranceEnd | None = None
+        self.end: UtteranceEnd | None = None
+        """The one that is held."""
         self._after_s = 0.0
 
     def passed_on(self, events: list[ListenEvent], *, flushed: bool, quiet_s: float, after_s: float) -> list[ListenEvent]:
@@ -22,26 +25,22 @@ class HeldEnd:
         kept: list[ListenEvent] = []
         for event in events:
             if isinstance(event, UtteranceEnd):
-                self._end = None
+                self.end = None
                 if flushed and event.raw is None and quiet_s < after_s:
-                    self._end, self._after_s = event, after_s
+                    self.end, self._after_s = event, after_s
                     continue
             elif isinstance(event, (SpeechStarted, Interim, Final)):
-                self._end = None
+                self.end = None
             elif isinstance(event, ListenEnd):
                 kept += self.taken()
             kept.append(event)
         return kept
 
-    @property
-    def is_held(self) -> bool:
-        return self._end is not None
-
     def wait_s(self, quiet_s: float) -> float:
         """Return how much more silence has to come; infinity if no end is held."""
-        return math.inf if self._end is None else max(0.0, self._after_s - quiet_s)
+        return math.inf if self.end is None else max(0.0, self._after_s - quiet_s)
 
     def taken(self) -> list[ListenEvent]:
         """Return the end that is held, if there is one, and forget it."""
-        end, self._end = self._end, None
+        end, self.end = self.end, None
         return [] if end is None else [end]

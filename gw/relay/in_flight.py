@@ -8,6 +8,7 @@ from typing import Final, Protocol
 import trio
 
 from gw.relay.large_requests import LargeRequests
+from gw.relay.silence_watch import SilenceWatch
 
 UPLOADS_BYTES: Final = 64_000_000
 
@@ -72,6 +73,7 @@ class InFlight:
     def __init__(self) -> None:
         self.requests = 0
         self.keeper = DeadlineKeeper()
+        self.silence = SilenceWatch()
         self.scopes: set[trio.CancelScope] = set()  # cancel scopes of the attempts that cannot be aborted
         self.large = LargeRequests()
         self.upload_memory = UploadMemory()

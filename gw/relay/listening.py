@@ -16,6 +16,7 @@ The states are those of `gw.relay.live_session`. The audio buffered, and the aud
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -37,10 +38,10 @@ from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, no
 from gw.relay.live_session import Fail, LiveSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.session_audio import SessionAudio
-from gw.relay.session_times import is_covered, shifted
-from gw.types.pending import Pending
+from gw.relay.silence_watch import SilenceWatch
+from gw.types.pending import Pending, awaited, pending_error
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest
-from gw.types.usage import HeardSpeech, Usage, UsageSource
+from gw.types.usage import Usage, UsageSource
 from gw.wire import convert
 from gw.wire.durations import USUAL_BYTES_PER_S
 from gw.wire.json_frames import type_or
@@ -66,6 +67,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.replay = self.audio.replay
         self._turns, self._times = turns, times
         self._silence_s = planner.routing.silence_ms / 1000
+        self._wants_interims = request.interim_results
         self._deliver: Deliver | None = None
         self._flush_offset = 0  # end of the audio that was to be final at once
         self._frames: list[str] = []  # the caller's control frames, for a provider that follows
@@ -91,7 +93,8 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         if self._deliver is None:
             return self._events.put(events)
         self._before_delivery(events)
-        pending = self._deliver(events)
+        deliver = self._deliver
+        pending = deliver(events)
         return None if pending is None else self._wait_for_caller(pending)
 
     async def _wait_for_caller(self, pending: Awaitable[None]) -> None:
@@ -112,7 +115,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def owes_transcript(self) -> bool:
         """Return whether speech was heard, or the end announced, and the answer to it has not come."""
         if (attempt := self._current) is not None and attempt.live:
-            return self._finishing or attempt.clock.owes or self._held.is_held
+            return self._finishing or attempt.clock.owes or self._held.end is not None
         return self._finishing or self.audio.ear.speech_until_s > self.audio.final_s
 
     async def send_audio(self, data: bytes) -> None:
@@ -126,39 +129,39 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """Like `send_audio`, as far as that goes without blocking."""
         if not data:
             return None
-        if self.meter.capture is not None:
-            self.meter.capture.sound(data, self.request.format)
-        if self.meter.shadow is not None:
-            self.meter.shadow.sound(data)
+        meter = self.meter
+        if meter.capture is not None:
+            meter.capture.sound(data, self.request.format)
+        if meter.shadow is not None:
+            meter.shadow.sound(data)
         if self.audio.is_container:
             return self._send_container(data)
-        return self._send(data, data, self.audio.keep(data))
+        speech_s, attempt = self.audio.keep(data), self._current
+        return None if attempt is None or not attempt.live else self._send(attempt, data, speech_s)
 
     async def _send_container(self, data: bytes) -> None:
-        samples = await self.audio.add(data)
-        if (pending := self._send(data, samples, self._noticed())) is not None:
+        await self._send_form(data, await self.audio.add(data))
+
+    async def _send_form(self, data: bytes, samples: bytes) -> None:
+        """Send a live provider the form of a container that it gets."""
+        speech_s, self.audio.noticed_s, attempt = self.audio.noticed_s, 0.0, self._current
+        form = data if attempt is not None and attempt.as_container else samples
+        if attempt is not None and attempt.live and (pending := self._send(attempt, form, speech_s)) is not None:
             await pending
 
-    def _noticed(self) -> float:
-        speech_s, self.audio.noticed_s = self.audio.noticed_s, 0.0
-        return speech_s
-
-    def _send(self, data: bytes, samples: bytes, speech_s: float) -> Pending:
-        """Send a live provider the form it gets."""
-        attempt = self._current
-        if attempt is None or not attempt.live:
-            return None
-        attempt.sent_offset = self.audio.replay.end
+    def _send(self, attempt: ListeningAttempt, data: bytes, speech_s: float) -> Pending:
+        """Send a live provider audio in the form it gets."""
+        attempt.sent_offset = self.replay.end
         if speech_s:
             attempt.hear(speech_s)
-        form = data if attempt.as_container else samples
-        if not form:
+        if not data:
             return None
-        attempt.fed = fed = attempt.fed + len(form)
+        attempt.fed = fed = attempt.fed + len(data)
         if fed > attempt.noted:
             self._note_audio(attempt)
+        send = attempt.send
         try:
-            pending = attempt.send_or_pending(form)
+            pending = send(data)
         except ProviderError as error:
             attempt.stop_sending(error)
             return None
@@ -194,9 +197,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     async def finish(self) -> None:
         """Announce that no more audio will come."""
         if self.audio.is_container:
-            samples = await self.audio.end()
-            if (pending := self._send(b"", samples, self._noticed())) is not None:
-                await pending
+            await self._send_form(b"", await self.audio.end())
         self._finishing = True
         if (attempt := self._current) is not None and attempt.live:
             attempt.finish()
@@ -235,66 +236,62 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             if lost_s := attempt.attempt.lost_s:
                 _log.warning("replay_lost_speech", request_id=self.meter.id, model=attempt.call.model.id, seconds=lost_s)
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
+        watch = self.in_flight.silence
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._replay, attempt, session)
-            nursery.start_soon(self._watch_and_probe, attempt, fail, nursery)
-            if isinstance(session, CallbackListenSession):
-                await session.for_each_batch(partial(self._pass_on, attempt))
-            while not attempt.ended:
-                if (pending := self._pass_on(attempt, await session.receive())) is not None:
-                    await pending
+            if not watch.running:  # where only parts of a gateway run
+                nursery.start_soon((watch := SilenceWatch()).watch_sessions)
+            attempt.begin_watch(watch, partial(self._look, attempt, fail, nursery))
+            try:
+                nursery.start_soon(self._replay, attempt, session)
+                if isinstance(session, CallbackListenSession):
+                    await session.for_each_batch(self._pass_on)
+                while not attempt.ended:
+                    if (pending := self._pass_on(await session.receive())) is not None:
+                        await pending
+            finally:
+                attempt.end_watch()
             nursery.cancel_scope.cancel()
 
-    def _pass_on(self, attempt: ListeningAttempt, events: list[ListenEvent]) -> Pending:
+    def _pass_on(self, events: list[ListenEvent]) -> Pending:
+        """Pass on events of the current attempt."""
+        attempt = self._current
+        assert attempt is not None
+        now = attempt.now
         if not events:
-            attempt.clock.alive(trio.current_time())
+            attempt.clock.alive(now())
             return None
-        attempt.last_event_at, flushed = attempt.now(), attempt.clock.is_probed
+        attempt.last_event_at, flushed = now(), attempt.clock.probed_at < math.inf
         events = attempt.note_events(events, self.audio, attempt.last_event_at)
         self._note_answered(attempt)
-        if not attempt.times.is_same:
-            events = [shifted(event, attempt.times) for event in events]
-        if attempt.final_s:
-            events = [event for event in events if not is_covered(event, attempt.final_s)]
-        if not self.request.interim_results:  # the clock needs them, whoever wants them
+        if attempt.began_later:
+            events = attempt.in_session_times(events)
+        if not self._wants_interims:  # the clock needs them, whoever wants them
             events = [event for event in events if not isinstance(event, Interim) or event.raw is not None]
         if attempt.join is not None:
             events = attempt.join.joined(events)
         for event in events:
-            if isinstance(event, Final):
-                covered_s = attempt.covered_s(event.end_s, self.audio)
-                self.audio.final_until(covered_s)
-                self._doubtful = event.text if covered_s < event.end_s else ""
-                self._track_turn(attempt, event)
-                if self.meter.shadow is not None:
-                    self.meter.shadow.final(event)
-            elif isinstance(event, ListenEnd):
-                attempt.ended = True
-                attempt.reported = event.usage
-        if flushed or self._held.is_held:
+            if not isinstance(event, Interim):  # as nearly every event is
+                self._note_event(attempt, event)
+        if flushed or self._held.end is not None:
             end_s = attempt.clock.pace.utterance_end_s
             events = self._held.passed_on(events, flushed=flushed, quiet_s=self._quiet_s, after_s=end_s)
         if attempt.ended and not self._finishing:
             raise UpstreamCut(provider=attempt.call.provider.id, detail="ended the session by itself")
         return self._emit(events) if events else None
 
-    def _track_turn(self, attempt: ListeningAttempt, final: Final) -> None:
-        """Remember a final transcript as a part of its turn.
-
-        The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never
-        in the future.
-        """
-        call, meter, sent_s = attempt.call, self.meter, self.replay.seconds(attempt.sent_offset)
-        now = meter.now()
-        end_s = final.words[-1].end_s if final.words else final.end_s
-        late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
-        speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s)).with_addons(call.addons)
-        cost = meter.cost_of(speech, call.model, call.provider, live=True)
-        part = HeardSpeech(
-            request_id=meter.id, model_id=call.model.id, ended_at=now - late_s, final_at=now,
-            audio_seconds=speech.audio_seconds, cost_nusd=cost.nusd,
-        )  # fmt: skip
-        self._turns.transcript(meter.place, final.text, now, part)
+    def _note_event(self, attempt: ListeningAttempt, event: ListenEvent) -> None:
+        """Note what is final."""
+        if isinstance(event, Final):
+            covered_s = attempt.covered_s(event.end_s, self.audio)
+            self.audio.final_until(covered_s)
+            self._doubtful = event.text if covered_s < event.end_s else ""
+            part = attempt.heard_speech(event, self.meter, self.replay)
+            self._turns.transcript(self.meter.place, event.text, part.final_at, part)
+            if self.meter.shadow is not None:
+                self.meter.shadow.final(event)
+        elif isinstance(event, ListenEnd):
+            attempt.ended = True
+            attempt.reported = event.usage
 
     async def _replay(self, attempt: ListeningAttempt, session: ListenSession) -> None:
         """Send the provider all buffered audio; from then on the sender sends to it directly."""
@@ -313,27 +310,33 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             attempt.flush()
             await session.flush()
 
-    async def _watch_and_probe(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery) -> None:
-        """Look when something may be overdue, and keep the session alive; sleep while nothing is owed (`ListeningAttempt.watch`)."""
-        suspected = False
-        while attempt.error is None:
-            now = trio.current_time()
-            error = self._silent_failure(attempt, now)
-            if error is not None and suspected and not self._is_noise(attempt, now):
-                attempt.was_silent = True
-                attempt.note(error)
-                break
-            suspected = error is not None and not suspected
-            if not suspected and attempt.clock.should_flush(now, self._quiet_s):
+    def _look(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery, now: float) -> None:
+        """Look what is overdue, and say when something may be next. What has to be awaited is for a task of the attempt."""
+        try:
+            error = attempt.error or self._overdue(attempt, now)
+            if error is not None:
+                fail(error)
+                return
+            if not attempt.suspected and attempt.clock.should_flush(now, self._quiet_s):
                 attempt.clock.probe(now)
                 nursery.start_soon(self._forward, lambda session: session.flush())
             if not self._held.wait_s(self._quiet_s) and not self._caller_is_slow:
-                await self._pass_on_held_end()
-            await attempt.keep_alive()
+                nursery.start_soon(self._pass_on_held_end)
+            if (pending := attempt.keep_alive(now)) is not None:
+                nursery.start_soon(awaited, pending)
             soonest = now + LOOK_AGAIN_S
-            await attempt.wait_to_look(soonest if suspected else self._look_again_at(attempt, now), soonest)
-        assert attempt.error is not None
-        fail(attempt.error)
+            attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now), soonest)
+        except Exception as error:  # it is the session's, not the watch's
+            nursery.start_soon(pending_error, error)
+
+    def _overdue(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
+        """Return the failure of a provider that was silent for too long at this look and at the one before."""
+        error, suspected = self._silent_failure(attempt, now), attempt.suspected
+        if error is not None and suspected and not self._is_noise(attempt, now):
+            attempt.was_silent = True
+            return error
+        attempt.suspected = error is not None and not suspected
+        return None
 
     def _look_again_at(self, attempt: ListeningAttempt, now: float) -> float:
         if self._caller_is_slow:
@@ -384,12 +387,9 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def _usage(self, attempt: ListeningAttempt) -> tuple[Usage, Usage]:
         """Audio is of use if no other provider had to hear it again and, in a failed session, if it became final."""
         replay, length = self.replay, attempt.length
-        source: UsageSource
-        if length is None:
-            source, sent_s = "measured", replay.seconds(attempt.sent_bytes())
-        elif sent_s := length.seconds:
-            source = "measured"
-        else:
+        sent_s = replay.seconds(attempt.sent_bytes()) if length is None else length.seconds
+        source: UsageSource = "measured"
+        if length is not None and not sent_s:
             source, sent_s = "estimated", length.fed / USUAL_BYTES_PER_S
         later = self.attempts[self.attempts.index(attempt) + 1 :]
         reached_s = sent_s

@@ -21,18 +21,24 @@ from gw.providers.spec import (
 from gw.relay.attempt import Attempt
 from gw.relay.joined_words import WordJoin
 from gw.relay.live_session import SessionAttempt
+from gw.relay.meter import Meter
 from gw.relay.prepared_call import PreparedCall
-from gw.relay.session_audio import SessionAudio
-from gw.relay.session_times import TimeMap, within
+from gw.relay.session_audio import ReplayBuffer, SessionAudio
+from gw.relay.session_times import TimeMap, is_covered, shifted, within
+from gw.relay.silence_watch import SilenceWatch
 from gw.relay.transcoding import live_format
 from gw.types.audio import AudioFormat
 from gw.types.pending import Pending
 from gw.types.stt import Final, Interim, ListenEvent, UtteranceEnd, VendorFrame
+from gw.types.usage import HeardSpeech, Usage
 from gw.wire import convert
 from gw.wire.bounds import MOST_AUDIO_S
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
+
+Look = Callable[[float], None]
+"""Looks at a provider at a time."""
 
 REPLAY_BYTES = 65_536
 _MAX_IGNORED = 32
@@ -44,12 +50,16 @@ NOTED_S = 5.0
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
     __slots__ = (
-        "_converter", "_kept_alive",  "_padded", "_replay_began_at", "_replayed_s", "_send", "as_container", "clock", "fed",
-        "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "note_bytes", "noted", "now", "sent_offset", "start_offset",
-        "stretches", "times", "was_silent",
+        "_converter", "_kept_alive", "_look", "_padded", "_replay_began_at", "_replayed_s", "_watch", "as_container", "began_later",
+        "clock", "fed", "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "look_at", "note_bytes", "noted", "now",
+        "queued_at", "send", "sent_offset", "start_offset", "stretches", "suspected", "times", "was_silent",
     )  # fmt: skip
 
     clock: SilenceClock
+    send: Callable[[bytes], Pending]
+    """Sends audio, as far as that needs no waiting; `wait_sent` waits for the rest. Both raise what the provider raises."""
+    began_later: bool
+    """Whether the times of its events have to be shifted, or audio that is final already is sent to it again."""
 
     def __init__(self, call: PreparedCall[ListenSession], attempt: Attempt, audio: SessionAudio) -> None:
         super().__init__(call, attempt)
@@ -69,7 +79,12 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self.join: WordJoin | None = None
         """Drops words that a transcript before may have had."""
         self.is_watched = False
-        """The task that watches has set itself a time at which to look; else it waits until the provider owes something."""
+        """There is a time at which it is looked at; else it is when the provider owes something."""
+        self.look_at = self.queued_at = math.inf
+        self.suspected = False
+        """The last look has shown a provider that owes something for too long."""
+        self._watch: SilenceWatch | None = None
+        self._look: Look | None = None
         self._padded: PaddedListenSession | None = None
         self._kept_alive: KeptAliveListenSession | None = None
         self._replay_began_at = -math.inf
@@ -94,9 +109,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self.attempt.lost_s = audio.take_lost()
 
     def connected(self, session: ListenSession, times: ModelTimes, silence_s: float) -> None:
-        self._send: Callable[[bytes], Pending] = (
-            session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
-        )
+        self.send = _sender(session, self.length, self._converter)
+        self.began_later = bool(self.final_s) or not self.times.is_same
         self.now = clock_of_run()
         self.clock = SilenceClock(session.pace, times, silence_s, self.now())
         self._padded = session if isinstance(session, PaddedListenSession) else None
@@ -107,30 +121,55 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         """Return when the session must be kept alive, unless audio is sent until then."""
         return math.inf if self._kept_alive is None else self._kept_alive.keep_alive_at
 
-    async def keep_alive(self) -> None:
-        """Keep the session alive, if that is due. A failure ends the attempt."""
-        if self._kept_alive is not None and trio.current_time() >= self._kept_alive.keep_alive_at:
-            try:
-                await self._kept_alive.keep_alive()
-            except ProviderError as error:
-                self.note(error)
+    def keep_alive(self, now: float) -> Pending:
+        """Keep the session alive, if that is due, as far as that needs no waiting. A failure ends the attempt."""
+        if self._kept_alive is None or now < self._kept_alive.keep_alive_at:
+            return None
+        try:
+            pending = self._kept_alive.keep_alive_or_pending()
+        except ProviderError as error:
+            self.note(error)
+            return None
+        return None if pending is None else self._wait_kept_alive(pending)
+
+    async def _wait_kept_alive(self, pending: Awaitable[None]) -> None:
+        try:
+            await pending
+        except ProviderError as error:
+            self.note(error)
+
+    def begin_watch(self, watch: SilenceWatch, look: Look) -> None:
+        """Have `look` called at once, at the times that it says (`look_again`), when the provider may owe something or has failed."""
+        self._watch, self._look = watch, look
+        self._look_now()
+
+    def end_watch(self) -> None:
+        self._watch = self._look = None
+        self.look_at = math.inf
+
+    def look(self, now: float) -> None:
+        if self._look is not None:
+            self._look(now)
+
+    def look_again(self, at: float, soonest: float) -> None:
+        """Be looked at again at `at`, when the session must be kept alive, but not before `soonest`. `at` infinite: also at `watch`."""
+        self.is_watched = at < math.inf
+        if self._watch is not None:
+            self._watch.set_time(self, min(at, max(self.keep_alive_at, soonest)))
 
     def watch(self) -> None:
         """Have the provider watched from now on: it may owe something."""
         if not self.is_watched:
-            self.watcher.wake()
+            self._look_now()
 
-    async def wait_to_look(self, at: float, soonest: float) -> None:
-        """Wait until `at`, until the session must be kept alive, but at least until `soonest`, or until it has failed.
+    def note(self, error: ProviderError) -> None:
+        super().note(error)
+        self._look_now()
 
-        `at` infinite: also until `watch`.
-        """
-        if self.error is not None:
-            return
-        self.is_watched = at < math.inf
-        with trio.move_on_at(min(at, max(self.keep_alive_at, soonest))):
-            await self.watcher.wait()
+    def _look_now(self) -> None:
         self.is_watched = True
+        if self._watch is not None:
+            self._watch.set_time(self, trio.current_time())
 
     def flush(self) -> None:
         self.clock.flush(trio.current_time())
@@ -142,23 +181,18 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     def hear(self, speech_s: float) -> None:
         """Note that speech was sent."""
-        self.clock.hear(self.now(), speech_s)
+        now = self.now
+        self.clock.hear(now(), speech_s)
         if not self.is_watched:
-            self.watcher.wake()
+            self.watch()
 
     @property
     def padding_s(self) -> float:
         """Return the seconds of silence that the provider's call has sent by itself."""
         return 0.0 if self._padded is None else self._padded.padding_s
 
-    def send_or_pending(self, data: bytes) -> Pending:
-        """Send audio without blocking where that is possible. Raise what the provider raises."""
-        if self.length is not None:
-            self.length.feed(data)
-        pending = self._send(self._converter.feed(data) if self._converter is not None else data)
-        return None if pending is None else self._wait(pending)
-
-    async def _wait(self, pending: Awaitable[None]) -> None:
+    async def wait_sent(self, pending: Awaitable[None]) -> None:
+        """Wait for what `send` has left to wait for; when that takes long the provider has failed."""
         self.sending_since = trio.current_time()
         self.watch()
         try:
@@ -171,8 +205,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         number, self._replay_began_at = 0, trio.current_time()
         while self.as_container and (piece := audio.piece(number, self.call.provider.id)) is not None:
             number += 1
-            if (pending := self.send_or_pending(piece)) is not None:
-                await pending
+            if (pending := self.send(piece)) is not None:
+                await self.wait_sent(pending)
         replay = audio.replay
         for start, end in self.stretches:
             self.sent_offset = max(self.sent_offset, start)
@@ -180,8 +214,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
                 if end < math.inf:
                     data = data[: int(end) - self.sent_offset]
                 self.sent_offset = max(self.sent_offset, replay.start) + len(data)
-                if (pending := self.send_or_pending(data)) is not None:
-                    await pending
+                if (pending := self.send(data)) is not None:
+                    await self.wait_sent(pending)
         self._replayed_s = replay.seconds(self.sent_offset)
         if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
             self.hear(speech_s)
@@ -191,33 +225,35 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
         Return the events, with times that can be.
         """
-        sent_s = MOST_AUDIO_S
-        if not self.as_container:
-            padding_s = 0.0 if self._padded is None else self._padded.padding_s  # in place of the property: this is every event
-            sent_s = audio.replay.seconds(audio.replay.end) + padding_s
+        if self.as_container:
+            sent_s = MOST_AUDIO_S
+        else:
+            replay = audio.replay
+            sent_s = replay.end / replay.rate if self._padded is None else replay.end / replay.rate + self._padded.padding_s
         events = within(events, sent_s + AHEAD_S)
-        clock, uncovered_s = self.clock, 0.0
+        clock = self.clock
+        clock.event(now, self._uncovered_s(events, audio))
+        for event in events:
+            if isinstance(event, Interim):  # nearly always
+                clock.transcript(final=False)
+                self.has_text = True
+                if not self.is_watched:
+                    self.watch()
+            elif isinstance(event, (Final, UtteranceEnd, VendorFrame)):
+                clock.transcript(final=True)
+                self.has_text = self.has_text or isinstance(event, Final)
+        return events
+
+    def _uncovered_s(self, events: list[ListenEvent], audio: SessionAudio) -> float:
+        """Return the seconds of speech after the last transcript."""
         for last in reversed(events):
             if isinstance(last, (Interim, Final)):
                 if last.words:
-                    uncovered_s = audio.ear.speech_between(self.times.end(last.words[-1].end_s))
-                elif isinstance(last, Final) and not clock.pace.has_times:
-                    uncovered_s = audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
+                    return audio.ear.speech_between(self.times.end(last.words[-1].end_s))
+                if isinstance(last, Final) and not self.clock.pace.has_times:
+                    return audio.ear.speech_between(self.covered_s(self.times.end(last.end_s), audio))
                 break
-        clock.event(now, uncovered_s)
-        for event in events:
-            match event:
-                case Interim():
-                    clock.transcript(final=False)
-                    self.has_text = True
-                    if not self.is_watched:
-                        self.watcher.wake()
-                case Final():
-                    clock.transcript(final=True)
-                    self.has_text = True
-                case UtteranceEnd() | VendorFrame():
-                    clock.transcript(final=True)
-        return events
+        return 0.0
 
     def covered_s(self, end_s: float, audio: SessionAudio) -> float:
         """Return the session's time until which a final transcript that ends at `end_s` certainly covers the audio.
@@ -233,10 +269,48 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
             sure_s = min(sure_s, began_s + CATCH_UP * max(0.0, now - self._replay_began_at - late_s))
         return audio.ear.covered_until(end_s, sure_s)
 
+    def in_session_times(self, events: list[ListenEvent]) -> list[ListenEvent]:
+        """Return the events in the session's times, without those about audio that another provider has transcribed before."""
+        if not self.times.is_same:
+            events = [shifted(event, self.times) for event in events]
+        return events if not self.final_s else [event for event in events if not is_covered(event, self.final_s)]
+
+    def heard_speech(self, final: Final, meter: Meter, replay: ReplayBuffer) -> HeardSpeech:
+        """Return a final transcript as a part of its turn.
+
+        The time at which the speaker stopped follows from the audio sent since, so it is right at real time and never
+        in the future.
+        """
+        call, sent_s, now = self.call, replay.seconds(self.sent_offset), meter.now()
+        end_s = final.words[-1].end_s if final.words else final.end_s
+        late_s = min(max(0.0, sent_s - end_s), now - meter.timestamp) if end_s > 0 else 0.0
+        speech = Usage(audio_seconds=max(0.0, final.end_s - final.start_s)).with_addons(call.addons)
+        cost = meter.cost_of(speech, call.model, call.provider, live=True)
+        return HeardSpeech(
+            request_id=meter.id, model_id=call.model.id, ended_at=now - late_s, final_at=now,
+            audio_seconds=speech.audio_seconds, cost_nusd=cost.nusd,
+        )  # fmt: skip
+
     def sent_bytes(self, until: float = math.inf) -> int:
         """Return how many bytes of the session before the offset `until` were sent."""
         limit = min(self.sent_offset, until)
         return int(sum(max(0, min(end, limit) - start) for start, end in self.stretches))
+
+
+def _sender(session: ListenSession, length: LengthMeter | None, converter: convert.Converter | None) -> Callable[[bytes], Pending]:
+    """Return what sends audio in the caller's form. Live audio mostly needs no converting, and then goes to the session directly."""
+    send: Callable[[bytes], Pending] = (
+        session.send_audio_or_pending if isinstance(session, CallbackListenSession) else session.send_audio
+    )
+    if length is None and converter is None:
+        return send
+
+    def convert_and_send(data: bytes) -> Pending:
+        if length is not None:
+            length.feed(data)
+        return send(data if converter is None else converter.feed(data))
+
+    return convert_and_send
 
 
 def format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
@@ -246,7 +320,7 @@ def format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
 async def wait_for_provider(attempt: ListeningAttempt, pending: Awaitable[None]) -> None:
     """Wait until the provider has taken what was sent; its failure ends the sending, and is raised where it is read."""
     try:
-        await pending
+        await attempt.wait_sent(pending)
     except ProviderError as error:
         attempt.stop_sending(error)
 
@@ -255,6 +329,7 @@ def note_ignored(attempt: Attempt, frames: Sequence[str]) -> None:
     """Note the control frames of another dialect that the provider is not sent, such as a change of settings."""
     names = dict.fromkeys((*attempt.ignored_settings, *(type_or(frame, "control frame") for frame in frames)))
     attempt.ignored_settings = tuple(name for name in names if name != "KeepAlive")[:_MAX_IGNORED]
+
 
 def skipped(error: CannotConvert, provider: str) -> ProviderError:
     if error.extra:  # an extra would make the provider usable

@@ -11,7 +11,8 @@ States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`)
     failed       is dropped                    no candidate is left: `receive` raises
 
 Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each
-attempt, one that replays and one that watches for silence. The driver's failure is what the session's `receive` raises.
+attempt, one that replays. `SilenceWatch` looks at live transcriptions, another task at speech. The driver's failure is what
+the session's `receive` raises.
 Each vendor bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records
 its own part.
 """
@@ -29,7 +30,6 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import trio
 
 from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
-from gw.net.wakeup import Wakeup
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
 from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
@@ -69,7 +69,7 @@ class SessionAttempt(Generic[S]):
     """One provider's part of a session."""
 
     __slots__ = (
-        "attempt", "call", "ended", "error", "last_event_at", "live", "reported", "sending_since", "session", "watcher",
+        "attempt", "call", "ended", "error", "last_event_at", "live", "reported", "sending_since", "session",
     )  # fmt: skip
 
     def __init__(self, call: PreparedCall[S], attempt: Attempt) -> None:
@@ -80,15 +80,12 @@ class SessionAttempt(Generic[S]):
         self.sending_since = math.inf
         self.last_event_at = 0.0
         self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
-        self.watcher = Wakeup()
-        """Wakes the task that watches, where it waits for something to watch."""
         self.ended = False
         self.reported: Usage | None = None
 
     def note(self, error: ProviderError) -> None:
-        """Note a failure: the watching task ends the attempt."""
+        """Note a failure: who watches ends the attempt."""
         self.error = self.error or error
-        self.watcher.wake()
 
     def stop_sending(self, error: ProviderError) -> None:
         """Note that the provider takes no more input; the next one gets it from the buffer."""
@@ -346,9 +343,10 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     def _note_answered(self, attempt: A) -> None:
         """Note that events of this attempt go to the caller."""
-        if self.meter.answering is not attempt.attempt:
-            self.meter.answered_by(attempt.attempt)
-        self.meter.last_event_at = attempt.last_event_at
+        meter = self.meter
+        if meter.answering is not attempt.attempt:
+            meter.answered_by(attempt.attempt)
+        meter.last_event_at = attempt.last_event_at
 
     # ------------------------------------------------------------------ for each kind of session
 

@@ -98,9 +98,10 @@ class Relay:
         self.configure(planner.routing, shadow)
 
     async def run(self) -> None:
-        """Run what ends late attempts, and the shadows of calls."""
+        """Run what ends late attempts and watches live transcriptions, and the shadows of calls."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.in_flight.keeper.run)
+            nursery.start_soon(self.in_flight.silence.watch_sessions)
             nursery.start_soon(self.shadows.run)
 
     def configure(self, routing: Routing, shadow: ShadowSettings | None) -> None:

@@ -27,10 +27,10 @@ from gw.wire.ear import Ear
 class ReplayBuffer:
     """The latest `max_s` seconds of raw audio, or `max_bytes` of a container. Offsets count the session's bytes."""
 
-    __slots__ = ("_block", "_max_bytes", "_pieces", "_rate", "end", "start")
+    __slots__ = ("_block", "_max_bytes", "_pieces", "end", "rate", "start")
 
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
-        self._rate = rate = fmt.bytes_per_second
+        self.rate = rate = fmt.bytes_per_second  # 0 for containers
         self._block = max(1, rate // (fmt.sample_rate_hz or 1))
         """Bytes of one sample of every channel: audio is cut between blocks only."""
         self._max_bytes = int(max_s * rate) or max_bytes
@@ -40,29 +40,29 @@ class ReplayBuffer:
 
     def seconds(self, offset: int) -> float:
         """Return the time at an offset; 0.0 for containers."""
-        return offset / self._rate if self._rate else 0.0
+        return offset / self.rate if self.rate else 0.0
 
     def offset(self, at_s: float) -> int:
         """Return the offset of the block at a time."""
-        offset = int(at_s * self._rate)
+        offset = int(at_s * self.rate)
         return offset - offset % self._block
 
     def append(self, data: bytes) -> int:
         """Return how many bytes from the beginning of the buffer had to go for it."""
-        if self._pieces is None:
-            self._pieces = deque()
-        self._pieces.append(data)
+        pieces = self._pieces
+        if pieces is None:
+            self._pieces = pieces = deque()
+        pieces.append(data)
         self.end = end = self.end + len(data)
-        start = self.start
-        if end - start <= self._max_bytes:
+        if end - self.start <= self._max_bytes:
             return 0
-        offset = end - self._max_bytes
+        start, offset = self.start, end - self._max_bytes
         self._drop(offset + -offset % self._block)
         return self.start - start
 
     def final_until(self, at_s: float) -> None:
         """Drop the audio before `at_s`, which a final transcript covers."""
-        if self._rate:  # a container can only be sent from its beginning
+        if self.rate:  # a container can only be sent from its beginning
             self._drop(min(self.offset(at_s), self.end))
 
     def read(self, offset: int, size: int) -> bytes:
@@ -81,13 +81,16 @@ class ReplayBuffer:
         return b"".join(parts)
 
     def _drop(self, offset: int) -> None:
-        pieces, start = self._pieces, self.start
+        start, pieces = self.start, self._pieces
+        if start >= offset or not pieces:
+            return
+        piece, take = b"", pieces.popleft
         while pieces and start < offset:
-            piece = pieces.popleft()
+            piece = take()
             start += len(piece)
-            if start > offset:
-                pieces.appendleft(piece[offset - start :])
-                start = offset
+        if start > offset:
+            pieces.appendleft(piece[offset - start :])
+            start = offset
         self.start = start
 
 
@@ -172,7 +175,7 @@ class SessionAudio:
     def keep(self, samples: bytes) -> float:
         """Add samples to the buffer, and listen to them. Return the seconds of speech noticed with them."""
         replay = self.replay
-        if dropped := replay.append(samples):
+        if dropped := replay.append(samples):  # that is nearly never
             from_s, until_s = replay.seconds(replay.start - dropped), replay.seconds(replay.start)
             self._lost_s += self.ear.speech_between(from_s, until_s)
             self.ear.forget(until_s)

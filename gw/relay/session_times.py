@@ -48,14 +48,11 @@ def within(events: list[ListenEvent], most_s: float) -> list[ListenEvent]:
 
 
 def _is_within(event: ListenEvent, most_s: float) -> bool:
-    match event:
-        case Interim() | Final():
-            if not (0.0 <= event.start_s <= most_s and 0.0 <= event.end_s <= most_s):
-                return False
-            return not event.words or all(0.0 <= word.start_s <= most_s and 0.0 <= word.end_s <= most_s for word in event.words)
-        case SpeechStarted() | UtteranceEnd():
-            return 0.0 <= event.at_s <= most_s
-    return True
+    if isinstance(event, (Interim, Final)):
+        if not (0.0 <= event.start_s <= most_s and 0.0 <= event.end_s <= most_s):
+            return False
+        return not event.words or all(0.0 <= word.start_s <= most_s and 0.0 <= word.end_s <= most_s for word in event.words)
+    return 0.0 <= event.at_s <= most_s if isinstance(event, (SpeechStarted, UtteranceEnd)) else True
 
 
 def _brought_within(event: ListenEvent, most_s: float) -> ListenEvent:

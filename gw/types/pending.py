@@ -20,6 +20,11 @@ READY: Final = _Ready()
 """A remainder with nothing left to do, which can be awaited any number of times: it ends a loop of callbacks."""
 
 
+async def awaited(pending: Awaitable[None]) -> None:
+    """Await a remainder: for the task of a nursery."""
+    await pending
+
+
 async def pending_error(error: BaseException) -> None:
     """Return a remainder that raises `error`: for callbacks that must not raise themselves."""
     raise error

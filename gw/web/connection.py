@@ -115,7 +115,8 @@ class Connection:
     async def _read_once(self) -> None:
         try:
             if self.sink is not None:
-                pending = await self.transport.for_each_piece(self._arrived)
+                # Live audio goes to the sink directly. A session that is over has its sink wait, after which this chooses anew.
+                pending = await self.transport.for_each_piece(self._arrived if self.discarding else self.sink)
                 ended = pending is None
             else:
                 data = await self.transport.receive_some()
@@ -129,7 +130,7 @@ class Connection:
             self.wake()
 
     def _arrived(self, data: bytes) -> Pending:
-        if self.sink is not None and not self.discarding:  # first, as it is every frame of live audio
+        if self.sink is not None and not self.discarding:
             if (pending := self.sink(data)) is not None:
                 return pending
         elif self.discarding:

@@ -328,6 +328,8 @@ def parse_query(query: bytes) -> ListenRequest:
 class CartesiaListenServer(ListenProtocol):
     """One session of a client. A flush is answered once the transcripts of the audio before it have been sent."""
 
+    binary_is_audio = True
+
     def __init__(self, request_id: str) -> None:
         self._id = request_id
         self._has_final = False
@@ -526,6 +528,8 @@ def parse_turns_query(query: bytes) -> ListenRequest:
 
 
 class CartesiaTurnsServer(TurnEncoder):
+    binary_is_audio = True
+
     def __init__(self, request_id: str) -> None:
         super().__init__()
         self._id = request_id

@@ -211,6 +211,8 @@ def parse_query(query: bytes) -> ListenRequest:
 
 
 class FluxListenServer(TurnEncoder):
+    binary_is_audio = True
+
     def __init__(self, *, request_id: str) -> None:
         super().__init__()
         self._id = request_id

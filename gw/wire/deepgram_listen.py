@@ -81,6 +81,9 @@ class Alternative(msgspec.Struct, gc=False):
         return tuple(map(_word, self.words))
 
 
+_NOTHING = Alternative()
+
+
 class _Channel(msgspec.Struct, gc=False):
     alternatives: list[Alternative] = []
     detected_language: str | None = None
@@ -229,25 +232,24 @@ class DeepgramListenClient:
         return unknown(raw)
 
     def _results(self, message: _Message, raw: str | None) -> list[ListenEvent]:
-        channel, is_final = message.channel, message.is_final
-        alternatives = channel.alternatives if isinstance(channel, _Channel) else []
-        best = alternatives[0] if alternatives else Alternative()
-        end_s = message.start + (message.duration or 0.0)
+        channel, is_final, start_s = message.channel, message.is_final, message.start
+        best = channel.alternatives[0] if isinstance(channel, _Channel) and channel.alternatives else _NOTHING
+        end_s = start_s + (message.duration or 0.0)
         if not (text := best.transcript):
             events = unknown(raw)
         elif is_final or self._interims:
-            self._speaking = True
-            kind, words = Final if is_final else Interim, best.words
-            result = kind(
-                text=text,
-                start_s=words[0].start if words else message.start,
-                end_s=end_s if is_final or not words else words[-1].end,
-                words=best.common_words if words else (),
-                language=best.languages[0] if best.languages else None,
-                confidence=best.confidence,
-                raw=raw,
-            )
-            events = [result]
+            self._speaking, words, languages = True, best.words, best.languages
+            events = [
+                (Final if is_final else Interim)(
+                    text=text,
+                    start_s=words[0].start if words else start_s,
+                    end_s=words[-1].end if words and not is_final else end_s,
+                    words=best.common_words if words else (),
+                    language=languages[0] if languages else None,
+                    confidence=best.confidence,
+                    raw=raw,
+                )
+            ]
         else:
             self._speaking = True
             events = []
@@ -315,18 +317,19 @@ def format_of(fields: dict[str, str]) -> AudioFormat:
 
 
 class DeepgramListenServer(ListenProtocol):
+    binary_is_audio = True
+
     def __init__(self, options: ListenOptions, *, request_id: str, created: str = "") -> None:
         self._options = options
         self._id = request_id
         self._created = created
         self._final_until_s = 0.0
-        self._audio_bytes = 0
         self._finalizing = False
 
     def receive(self, frame: Frame) -> Sequence[ClientMessage]:
         """Decode a client's frame. An empty binary frame means CloseStream. Raises ClientProtocolError."""
         if isinstance(frame, bytes):
-            self._audio_bytes += len(frame)
+            self.audio_bytes += len(frame)
             return (Audio(frame),) if frame else (Control.FINISH,)
         match frame_type(frame):
             case "KeepAlive":
@@ -391,7 +394,7 @@ class DeepgramListenServer(ListenProtocol):
         return typed_frame(
             "Metadata", transaction_key="deprecated", request_id=self._id,
             sha256=sha256(self._id.encode()).hexdigest(), created=self._created,
-            duration=round(fmt.seconds(self._audio_bytes), 3), channels=fmt.channels
+            duration=round(fmt.seconds(self.audio_bytes), 3), channels=fmt.channels
         )  # fmt: skip
 
 

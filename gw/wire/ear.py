@@ -73,9 +73,9 @@ class Ear:
     """Raw samples in, in pieces of any length. Compressed audio is not heard: `hears` is false."""
 
     __slots__ = (
-        "_bar", "_block_ends_s", "_blocks", "_byte_s", "_examined", "_floor", "_highest", "_highest_before", "_least_speech_s",
-        "_loud_level", "_lowest", "_most_bytes", "_run", "_run_s", "_sound", "_sound_level", "_window_bytes", "at_s", "hears",
-        "loud_until_s", "runs", "sounds", "speech_until_s",
+        "_bar", "_block_ends_s", "_blocks", "_byte_s", "_examined", "_floor", "_format", "_highest", "_highest_before",
+        "_least_speech_s", "_loud_level", "_lowest", "_most_bytes", "_run", "_run_s", "_size", "_sound", "_sound_level",
+        "_window_bytes", "at_s", "hears", "loud_until_s", "runs", "sounds", "speech_until_s",
     )  # fmt: skip
 
     def __init__(self, fmt: AudioFormat) -> None:
@@ -85,6 +85,9 @@ class Ear:
         self._window_bytes = max(1, int(fmt.sample_rate_hz * _WINDOW_S)) * block
         self._most_bytes = 2 * self._window_bytes
         self._byte_s = 1 / rate if rate else 0.0
+        self._format = fmt
+        self._size = 0
+        """Bytes of the piece before, which `_examined` takes samples from; nearly always the next one is as long."""
         self._examined: _Examined = _examiner(fmt)
         self.at_s = 0.0
         """Seconds of audio heard."""
@@ -114,14 +117,17 @@ class Ear:
 
         This runs for every frame of every caller, so it is one long function: each call of another costs a tenth of it.
         """
-        if len(data) > self._most_bytes:
-            size = self._window_bytes
-            return sum([self.feed(data[at : at + size]) for at in range(0, len(data), size)])
+        size = len(data)
+        if size != self._size:
+            if size > self._most_bytes:
+                step = self._window_bytes
+                return sum([self.feed(data[at : at + step]) for at in range(0, size, step)])
+            self._size, self._examined = size, _examiner_of_size(self._format, size)
         examined = sorted(self._examined(data))  # its ends are found in a quarter of the time that `max` and `min` take
         if not examined:
             return 0.0
         start_s = self.at_s
-        self.at_s = end_s = start_s + len(data) * self._byte_s
+        self.at_s = end_s = start_s + size * self._byte_s
         level, lowest = examined[-1], -examined[0]
         if lowest > level:
             level = lowest
@@ -255,6 +261,11 @@ def _examiner(fmt: AudioFormat) -> _Examined:
         case "pcm_f32le":
             return _float32
     return lambda data: array("h")
+
+
+def _examiner_of_size(fmt: AudioFormat, size: int) -> _Examined:
+    """Return the same for pieces of `size` bytes, without a look for how long they are."""
+    return _examined_pcm16(size).unpack_from if fmt.encoding == "pcm_s16le" else _examiner(fmt)
 
 
 def _pcm16(data: bytes) -> tuple[int, ...]:

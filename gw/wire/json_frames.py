@@ -50,7 +50,7 @@ def vendor_frames(events: list[ListenEvent]) -> list[Frame]:
     """Return the vendor's own frames among `events`: they go to a caller of the same dialect unchanged."""
     if len(events) == 1:
         raw = events[0].raw
-        return [] if raw is None else [raw if isinstance(raw, str) else frame_text(raw)]
+        return [raw] if isinstance(raw, str) else [] if raw is None else [frame_text(raw)]
     return [raw if isinstance(raw := event.raw, str) else frame_text(raw) for event in events if event.raw is not None]
 
 

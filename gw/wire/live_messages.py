@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import msgspec
 
@@ -57,6 +57,10 @@ ClientMessage: TypeAlias = Audio | Forward | DirectReply | DelayedReply | Contro
 
 class ListenProtocol(Protocol):
     """Server side of a dialect, for one session."""
+
+    binary_is_audio: ClassVar[bool] = False
+    """Each binary frame that is not empty is audio as it is: its reader may count it in `audio_bytes`, in place of calling `receive`."""
+    audio_bytes: int = 0
 
     def opening(self) -> Sequence[Frame]:
         """Return the frames sent right after the handshake."""

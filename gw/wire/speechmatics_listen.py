@@ -230,6 +230,8 @@ def parse_start(frame: Frame) -> ListenRequest:
 class SpeechmaticsListenServer(ListenProtocol):
     """One session of a client, after its first frame."""
 
+    binary_is_audio = True
+
     def __init__(self, request: ListenRequest) -> None:
         self._request = request
         self._frames = 0

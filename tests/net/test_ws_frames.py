@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 from websockets.frames import Frame, Opcode
 from websockets.protocol import CLIENT, SERVER, Protocol, Side, State
 
-from gw.net.ws_frames import BINARY, MACHINE, TEXT, FrameTurn, Masks, Splitter, from_server
+from gw.net.ws_frames import (
+    BINARY,
+    MACHINE,
+    TEXT,
+    FrameTurn,
+    Masks,
+    Splitter,
+    from_server,
+    message_from_client,
+    message_from_server,
+)
 
 MOST = 70_000
 SIZES = [0, 1, 125, 126, 127, 65_535, 65_536]
@@ -117,3 +127,26 @@ async def test_turns_go_round_in_order_and_one_who_leaves_takes_none():
         turn.give_back()
     assert wrote == ["a", "c"]
     assert not turn.taken
+
+
+@pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])
+@given(sent=st.lists(frames, min_size=1, max_size=2), cut=st.integers(0, 3))
+def test_what_is_read_at_once_is_a_message_that_is_all_of_it(side, sent, cut):
+    data = b"".join(wire(frame, side) for frame in sent)
+    data = data[: len(data) - cut]
+    message = (message_from_client if side is SERVER else message_from_server)(data, MOST)
+    if message is not None:
+        kind = TEXT if isinstance(message, str) else BINARY
+        assert splitter(side).feed(data) == [(kind, message.encode() if kind == TEXT else message)]
+
+
+@pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])
+@pytest.mark.parametrize("size", [4, 125, 126, 640, 65_535])
+def test_plain_messages_are_read_at_once(side, size):
+    read = message_from_client if side is SERVER else message_from_server
+    encode = Masks().from_client if side is SERVER else from_server
+    assert read(encode(BINARY, bytes(size)), MOST) == bytes(size)
+    assert read(encode(TEXT, b"x" * size), MOST) == "x" * size
+    assert read(encode(TEXT, b"\xff" * size), MOST) is None
+    assert read(encode(BINARY, bytes(size)), size) is None
+    assert read(encode(BINARY, bytes(size)) + b"\x82", MOST) is None

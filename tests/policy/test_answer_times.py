@@ -70,3 +70,14 @@ def test_the_model_used_longest_ago_is_forgotten():
     times.of("a/512")
     assert times.of("a/0") is first
     assert times.of("a/1") is not second
+
+
+def test_it_is_computed_anew_for_a_hundredth_more_of_values():
+    made = durations([0.1] * 1_000)
+    before_s = made.p99_s
+    for _ in range(9):
+        made.add(9.0)
+    assert made.p99_s == before_s
+    for _ in range(9):
+        made.add(9.0)
+    assert made.p99_s > 8

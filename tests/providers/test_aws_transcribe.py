@@ -72,7 +72,8 @@ async def test_a_pause_is_kept_alive_with_silence_that_is_counted(account, vendo
         await session.send_audio(bytes(3_200))
         for _ in range(3):
             await trio.sleep_until(session.keep_alive_at)
-            await session.keep_alive()
+            if (pending := session.keep_alive_or_pending()) is not None:
+                await pending
         assert trio.current_time() >= 30
         assert session.padding_s == pytest.approx(0.3)
         await session.finish()

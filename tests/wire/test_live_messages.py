@@ -1,0 +1,27 @@
+"""Dialects whose binary frames are audio, and nothing else, say so: then a frame needs no decoding."""
+
+from __future__ import annotations
+
+import pytest
+
+from gw.types.audio import PCM_16K
+from gw.types.stt import ListenRequest
+from gw.wire.cartesia_listen import CartesiaListenServer, CartesiaTurnsServer
+from gw.wire.deepgram_flux_listen import FluxListenServer
+from gw.wire.deepgram_listen import DeepgramListenServer, parse_query
+from gw.wire.live_messages import Audio
+from gw.wire.speechmatics_listen import SpeechmaticsListenServer
+
+SERVERS = [
+    CartesiaListenServer("r"), CartesiaTurnsServer("r"), FluxListenServer(request_id="r"),
+    DeepgramListenServer(parse_query(b"model=m"), request_id="r"),
+    SpeechmaticsListenServer(ListenRequest(model="m", format=PCM_16K)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("server", SERVERS, ids=lambda server: type(server).__name__)
+def test_a_binary_frame_is_audio_as_it_is_and_changes_nothing_but_its_count(server):
+    assert server.binary_is_audio
+    before = {name: value for name, value in vars(server).items() if name != "audio_bytes"}
+    assert list(server.receive(bytes(640))) == [Audio(bytes(640))]
+    assert {name: value for name, value in vars(server).items() if name != "audio_bytes"} == before
