@@ -1,6 +1,7 @@
 """OpenAI's realtime API, `WS /v1/realtime`: conversations and, with `intent=transcription`, transcription.
 
-A conversation is held by three models (`openai_conversation`) or by one that hears and speaks itself (`openai_speech_to_speech`).
+A conversation is held by three models (`openai_conversation`) or by one that hears and speaks itself, in this
+protocol (`openai_speech_to_speech`) or in Google's (`openai_gemini_live`).
 
 A transcription's client may name its model in the query or in its first `session.update`, so the handshake is answered first
 and the upstream dialled with the first audio. A client secret (`openai_client_secrets`) brings settings that the session begins
@@ -17,7 +18,8 @@ import msgspec
 from gw.dialects import error_bodies, live_transcription
 from gw.dialects.auth import granted_session, query_fields
 from gw.dialects.openai_conversation import converse
-from gw.dialects.openai_speech_to_speech import is_held_by_vendor, other_model, pass_through, refuse_other_protocol
+from gw.dialects.openai_gemini_live import hold
+from gw.dialects.openai_speech_to_speech import other_model, pass_through, protocol_of_vendor
 from gw.dialects.websocket import SocketDialect, SocketHandler, WebSocketSession
 from gw.errors import ClientProtocolError, GwError
 from gw.wire.json_frames import Frame
@@ -49,11 +51,14 @@ async def realtime(session: WebSocketSession) -> None:
     await session.accept(_SUBPROTOCOL if _SUBPROTOCOL in session.socket.offered else None)
     transcribes = settings.get("type") == "transcription" if settings else fields.get(b"intent") == b"transcription"
     if not transcribes:
-        if is_held_by_vendor(session, model):
+        protocol = protocol_of_vendor(session, model)
+        if protocol == "gemini":
+            await hold(session, model, settings)
+            return
+        if protocol == "openai":
             if await pass_through(session, model, settings):
                 return
             model = other_model(session, model) or model
-        refuse_other_protocol(session, model)
         await converse(session, model, settings)
         return
     server = RealtimeListenServer(session_id=session.caller.request_id, model=model)

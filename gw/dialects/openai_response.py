@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 import trio
@@ -32,7 +32,8 @@ from gw.types.usage import Usage
 from gw.wire import openai_chat
 from gw.wire.chat_answer import as_delta, join_pieces
 from gw.wire.openai_realtime_conversation import RealtimeSession, ResponseSettings
-from gw.wire.openai_realtime_items import assistant_item, call_item, shortened
+from gw.wire.openai_realtime_items import shortened
+from gw.wire.openai_realtime_output import ResponseOutput
 from gw.wire.openai_realtime_settings import Members
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -77,27 +78,22 @@ class Responder:
         self.cancel_reason = "client_cancelled"  # reason to report if it is cancelled
         self.ended = trio.Event()
         self.completed = False
-        self.id = conversation.realtime.new_id("resp")
         self.made_of = made_of
         self.spoken: SpokenAnswer | None = None  # its speech
         self._conversation = conversation
-        self._realtime = conversation.realtime
         self._session = conversation.session
         self._caller = caller
-        self._item = assistant_item(self._realtime.new_id("item"), "", audio=made_of.has_audio, status="in_progress")
+        self._output = ResponseOutput(conversation.realtime, made_of, self._keep)
+        self.id = self._output.id
         self._has_audio = made_of.has_audio
-        self._text = ""
-        self._previous: str | None = None
-        self._started = False
         self._calls: dict[int, list[ToolCallPiece]] = {}
         self._usage: Usage | None = None
         self._finish_reason: str | None = None
         self._chat: ChatAnswer | None = None
-        self._output: list[Members] = []
 
     async def run(self, context: Callable[[], Awaitable[list[Members]]]) -> None:
         """Generate and send the response; `context` returns the items that it answers."""
-        await self._send("response.created", response=self._about("in_progress"))
+        await self._send(self._output.about("response.created", "in_progress"))
         status = "completed"
         details: Members = {}
         try:
@@ -113,15 +109,18 @@ class Responder:
             status, details = "cancelled", {"reason": self.cancel_reason}
         elif status == "completed" and self._finish_reason in INCOMPLETE:
             status, details = "incomplete", {"reason": INCOMPLETE[self._finish_reason]}
-        if self._started:
+        if self._output.has_begun:
             await self._end_message("completed" if status == "completed" else "incomplete")
         if status == "completed":
             self.completed = True
             await self._send_calls()
-        await self._send("response.done", response=self._about(status, **details))
+        await self._send(self._output.about("response.done", status, self._usage, **details))
 
-    def _about(self, status: str, **details: Any) -> Members:
-        return self._realtime.response(self.id, self.made_of, status, self._output, self._usage, **details)
+    def _keep(self, item: Members) -> str | None:
+        previous = self._conversation.keep(item)
+        if self.spoken is not None and item is self._output.item:
+            self._conversation.spoken(item["id"], self.spoken)
+        return previous
 
     async def _answer(self, items: list[Members]) -> None:
         if not self._has_audio:
@@ -134,7 +133,7 @@ class Responder:
                 self.spoken = SpokenAnswer(voice, self.made_of.format)
                 nursery.start_soon(self._send_audio, voice, self.spoken, nursery.cancel_scope)
                 await self._generate(items, voice)
-                if self._text:
+                if self._output.text:
                     await voice.finish()
                 else:
                     nursery.cancel_scope.cancel()  # nothing to say, a tool is called
@@ -154,7 +153,7 @@ class Responder:
                 return
             except GwError as error:
                 fewer = shortened(items, self.made_of.settings["truncation"]) if is_too_long(error) else None
-                if fewer is None or self._started:
+                if fewer is None or self._output.has_begun:
                     raise
                 items = fewer
                 self._conversation.leave_out_before(items[0])
@@ -165,7 +164,7 @@ class Responder:
         async with self._session.gateway.relay.chat(request, self._new_caller()) as answer:
             if voice is not None:
                 self._chat = answer
-                answer.spoken_share = lambda: voice.heard_characters / len(self._text) if self._text else 1.0
+                answer.spoken_share = lambda: voice.heard_characters / len(self._output.text) if self._output.text else 1.0
             while not answer.done:
                 for event in await answer.receive():
                     await self._take(event, voice)
@@ -189,10 +188,7 @@ class Responder:
     async def _send_text(self, text: str, voice: SpeakingSession | None) -> None:
         if not text:
             return
-        await self._begin_message()
-        self._text += text
-        kind = "response.output_audio_transcript.delta" if self._has_audio else "response.output_text.delta"
-        await self._send(kind, **self._place, delta=text)
+        await self._send(*self._output.begin_message(), self._output.text_delta(text))
         if voice is not None:
             await voice.send_text(text)
 
@@ -200,70 +196,25 @@ class Responder:
         while not voice.done:
             for event in await voice.receive():
                 if isinstance(event, AudioChunk) and (data := spoken.whole_samples(event.data)):
-                    await self._send("response.output_audio.delta", **self._place, delta=b64encode(data).decode())
+                    await self._send(self._output.audio_delta(b64encode(data).decode()))
                     spoken.sent(data)
         scope.cancel()
 
-    @property
-    def _place(self) -> Members:
-        return {"response_id": self.id, "item_id": self._item["id"], "output_index": 0, "content_index": 0}
-
-    def _part(self, text: str) -> Members:
-        return {"type": "audio", "transcript": text} if self._has_audio else {"type": "text", "text": text}
-
-    async def _begin_message(self) -> None:
-        """Announce the message; it belongs to the conversation from now on, without words until it has ended."""
-        if self._started:
-            return
-        self._started = True
-        item = self._item | {"content": []}
-        if self.made_of.in_conversation:
-            self._previous = self._conversation.keep(self._item)
-            if self.spoken is not None:
-                self._conversation.spoken(self._item["id"], self.spoken)
-        await self._send("response.output_item.added", response_id=self.id, output_index=0, item=item)
-        if self.made_of.in_conversation:
-            await self._send("conversation.item.added", item=item, previous_item_id=self._previous)
-        await self._send("response.content_part.added", **self._place, part=self._part(""))
-
     async def _end_message(self, status: str) -> None:
-        """End the message. What was generated is in its parts; the item keeps what was heard, or will be."""
-        item, kept = self._item, self._text
-        item["status"] = status
+        """End the message. The item keeps what was heard, or will be."""
+        item, kept = self._output.item, self._output.text
         if self.spoken is not None:
-            kept = self.spoken.end(self._text, cut=self.scope.cancelled_caught)
-        item["content"][0]["transcript" if self._has_audio else "text"] = kept
-        self._output.append(item)
-        if self._has_audio:
-            await self._send("response.output_audio.done", **self._place)
-            await self._send("response.output_audio_transcript.done", **self._place, transcript=self._text)
-        else:
-            await self._send("response.output_text.done", **self._place, text=self._text)
-        await self._send("response.content_part.done", **self._place, part=self._part(self._text))
-        await self._send("response.output_item.done", response_id=self.id, output_index=0, item=item)
-        if self.made_of.in_conversation:
-            await self._send("conversation.item.done", item=item, previous_item_id=self._previous)
-            if self.spoken is not None and self.scope.cancelled_caught:
-                await self._send("conversation.item.truncated", **truncation(item["id"], self.spoken))
+            kept = self.spoken.end(kept, cut=self.scope.cancelled_caught)
+        await self._send(*self._output.end_message(status, kept))
+        if self.made_of.in_conversation and self.spoken is not None and self.scope.cancelled_caught:
+            await self._send(self._conversation.realtime.frame("conversation.item.truncated", **truncation(item["id"], self.spoken)))
 
     async def _send_calls(self) -> None:
         for pieces in self._calls.values():
-            at: Members = {"response_id": self.id, "output_index": len(self._output)}
             joined = join_pieces(pieces)
-            call_id, name = joined.id or self._realtime.new_id("call"), joined.name
-            item = call_item(self._realtime.new_id("item"), call_id, name, joined.arguments)
-            begun = item | {"status": "in_progress", "arguments": ""}
-            self._output.append(item)
-            call: dict[str, Any] = {**at, "item_id": item["id"], "call_id": call_id}
-            before = self._conversation.keep(item) if self.made_of.in_conversation else None
-            await self._send("response.output_item.added", **at, item=begun)
-            if self.made_of.in_conversation:
-                await self._send("conversation.item.added", item=begun, previous_item_id=before)
-            await self._send("response.function_call_arguments.delta", **call, delta=item["arguments"])
-            await self._send("response.function_call_arguments.done", **call, name=name, arguments=item["arguments"])
-            await self._send("response.output_item.done", **at, item=item)
-            if self.made_of.in_conversation:
-                await self._send("conversation.item.done", item=item, previous_item_id=before)
+            call_id = joined.id or self._conversation.realtime.new_id("call")
+            await self._send(*self._output.call(call_id, joined.name, joined.arguments))
 
-    async def _send(self, kind: str, **members: Any) -> None:
-        await self._session.socket.send(self._realtime.frame(kind, **members))
+    async def _send(self, *frames: str) -> None:
+        for frame in frames:
+            await self._session.socket.send(frame)

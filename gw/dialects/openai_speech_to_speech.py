@@ -16,19 +16,18 @@ from gw.errors import (
     AllCandidatesFailed,
     ClientProtocolError,
     GwError,
-    NotOffered,
     ProviderError,
     UnknownNameError,
     one_error,
 )
 from gw.relay.conversing import ConversingSession, converses
-from gw.types.conversation import ConverseRequest
-from gw.wire import gemini_live
+from gw.types.conversation import ConversationDialect, ConverseRequest
 from gw.wire.json_frames import frame_text, typed_frame
 from gw.wire.openai_realtime_events import read_client_event
 from gw.wire.openai_realtime_server import EventFrames
 
 _BETA = b"openai-beta"
+_PROTOCOLS: tuple[ConversationDialect, ...] = ("openai", "gemini")
 
 
 def other_model(session: WebSocketSession, model: str) -> str | None:
@@ -38,25 +37,19 @@ def other_model(session: WebSocketSession, model: str) -> str | None:
     return next((each.id for each in models if not converses(catalog.provider(each.provider), each)), None)
 
 
-def is_held_by_vendor(session: WebSocketSession, model: str) -> bool:
-    """Return whether the model that a caller names is one of the gateway's, and hears and speaks itself."""
+def protocol_of_vendor(session: WebSocketSession, model: str) -> ConversationDialect | None:
+    """Return the protocol of the model that a caller names, if it is one of the gateway's, and hears and speaks itself."""
     catalog = session.gateway.current.catalog
     if not model or model in catalog.stacks:
-        return False
+        return None
     try:
         first, *_ = session.gateway.relay.resolve(model, "llm", session.caller)
     except UnknownNameError:
-        return False  # three models hold the conversation, whatever its name
-    return catalog.find(first.id, "llm") is not None and converses(catalog.provider(first.provider), first)
-
-
-def refuse_other_protocol(session: WebSocketSession, name: str) -> None:
-    """Raise NotOffered for a model that hears and speaks itself, but in a protocol that is not OpenAI's."""
-    catalog = session.gateway.current.catalog
-    model = catalog.find(name, "llm")
-    if model is not None and converses(catalog.provider(model.provider), model, "gemini"):
-        what = f"{model.id} speaks Gemini Live only: connect a client of that protocol to {gemini_live.path('v1beta')}"
-        raise NotOffered(what=what, param="model")
+        return None  # three models hold the conversation, whatever its name
+    if catalog.find(first.id, "llm") is None:
+        return None
+    provider = catalog.provider(first.provider)
+    return next((each for each in _PROTOCOLS if converses(provider, first, each)), None)
 
 
 async def pass_through(session: WebSocketSession, model: str, settings: dict[str, Any]) -> bool:
@@ -102,11 +95,12 @@ async def _pass_on(session: WebSocketSession, live: ConversingSession, scope: tr
         try:
             await live.send(text)
         except GwError as error:
-            await session.socket.send(_error_event(events, text, error))
+            await session.socket.send(error_event(events, text, error))
     scope.cancel()
 
 
-def _error_event(events: EventFrames, frame: str, error: GwError) -> str:
+def error_event(events: EventFrames, frame: str, error: GwError) -> str:
+    """Return the answer to a client's event that could not be passed on."""
     try:
         event_id = read_client_event(frame).event_id
     except ClientProtocolError:

@@ -38,7 +38,14 @@ from gw.relay.meter import record_error
 from gw.relay.metered_responses import MeteredResponses
 from gw.relay.paid_duration import PaidDuration
 from gw.relay.prepared_call import OpenCall
-from gw.types.conversation import ConversationDialect, ConversationEvent, ConverseRequest, ConverseSession, Frame
+from gw.types.conversation import (
+    ConversationDialect,
+    ConversationEvent,
+    ConverseRequest,
+    ConverseSession,
+    Frame,
+    ResumableSession,
+)
 from gw.types.ids import Caller
 
 _CANCEL_WITHIN_S = 2.0  # time for the vendor to end a response that was cancelled, and to say what it has used
@@ -133,17 +140,36 @@ class ConversingSession(MeteredResponses):
 
     # ---- the caller's frames
 
+    @property
+    def provider_id(self) -> str:
+        return self._provider.id
+
+    @property
+    def model_name(self) -> str:
+        """Return the vendor's name of the model that holds the conversation."""
+        return self._model.name
+
+    async def ask(self) -> None:
+        """Admit a response that the caller asks for with its next frames. Raise the limit that stands against it."""
+        if self._admitted is None:
+            meter = self._next_meter()
+            await self._admit_response(meter)
+            self._admitted = meter
+        self._began = self._last_frame_at = self._now()
+        self._limit_silence()
+
+    async def reopen(self, first: Sequence[Frame]) -> None:
+        """Go on in another session of the vendor, which `receive` opens with these frames."""
+        assert isinstance(self._session, ResumableSession)
+        await self._session.reopen(first)
+
     async def send(self, frame: Frame) -> None:
         """Pass on a frame. Raise ClientProtocolError, or the limit that stands against a response; the session goes on."""
         reader = self._session.reader
         waited_s = reader.patience_s
         step = reader.sent(frame)
         if step == "asks":
-            if self._admitted is None:
-                meter = self._next_meter()
-                await self._admit_response(meter)
-                self._admitted = meter
-            self._began = self._last_frame_at = self._now()
+            await self.ask()
         elif step == "ends_turn":
             self._began = self._now()
         if waited_s == math.inf:  # the vendor may have waited for this frame

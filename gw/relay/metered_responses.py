@@ -62,6 +62,10 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
         """When the wait for the next response began: at the end of the caller's turn, or with its request."""
         self._transcription_model = ""
         self._responses = 0
+        self.ignored: tuple[str, ...] = ()
+        """Settings and events of the caller that the vendor cannot take, for the records of what comes."""
+        self.voice: str | None = None
+        """The vendor's voice, where it is not the one that the caller names."""
         self._paid: PaidDuration | None = None
         """Duration and messages that the vendor bills, if it bills those."""
         self._waiting: Meter | None = None
@@ -158,6 +162,7 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
             meter.calling(attempt, self._model)
         else:
             attempt.called = True
+        attempt.ignored_settings, attempt.voice = self.ignored, self.voice
         self._running[id_] = _Running(meter, attempt, refusal)
 
     def _end(self, event: ConversationEvent) -> None:

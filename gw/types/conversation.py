@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -77,6 +77,14 @@ class ConverseSession(Protocol):
 
     async def receive(self) -> Frame | None:
         """Return the next frame; None when the vendor has closed the session normally."""
+
+
+@runtime_checkable
+class ResumableSession(ConverseSession, Protocol):
+    """A conversation that can go on in another session of the same vendor, with other settings."""
+
+    async def reopen(self, first: Sequence[Frame]) -> None:
+        """Leave the vendor's session: the task that receives opens the next one with these frames, and what is sent meanwhile waits."""
 
 
 class ConverseCounter(Protocol):

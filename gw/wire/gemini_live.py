@@ -244,6 +244,16 @@ def error_of_close(provider: str, code: int, reason: str, secrets: Iterable[str]
     return error
 
 
+def error_of_reason(provider: str, reason: str) -> ProviderError | None:
+    """Return the error that the `turnCompleteReason` of a turn says; None for a turn that is complete."""
+    if reason in _PLAIN_REASONS:
+        return None
+    detail = f"the turn ended with {reason[:60]}"
+    if reason in _FAILED_REASONS:
+        return ProviderFailed(provider=provider, detail=detail, upstream_status=500)
+    return ProviderRefused(provider=provider, detail=detail)
+
+
 class GeminiReader:
     """A `ConversationReader` of one session. A response is named by its number.
 
@@ -253,12 +263,16 @@ class GeminiReader:
 
     def __init__(self, provider: str, setup: Frame) -> None:
         """Raise ClientProtocolError for a first frame that cannot be read."""
+        self._provider = provider
+        self._number = 0
+        self.reopened(setup)
+
+    def reopened(self, setup: Frame) -> None:
+        """Read the first frame of a session. What ran in the one before it has ended without a count."""
         settings = decode_client(_OPENING, setup, _NO_SETUP, "setup").setup
         history, proactivity = settings.camel_history or settings.snake_history, settings.proactivity
         self._in_history = history is not None and bool(history.camel or history.snake)
         self._may_say_nothing = proactivity is not None and bool(proactivity.camel or proactivity.snake)
-        self._provider = provider
-        self._number = 0
         self._reset()
 
     def _reset(self) -> None:
@@ -364,13 +378,6 @@ class GeminiReader:
             usage = msgspec.structs.replace(usage, dimensions=usage.dimensions + more)
         self._reset()
         return ConversationEvent(
-            kind="ended", response_id=str(self._number), usage=usage, is_cancelled=was_interrupted, error=self._error_of(reason)
-        )
-
-    def _error_of(self, reason: str) -> ProviderError | None:
-        if reason in _PLAIN_REASONS:
-            return None
-        detail = f"the turn ended with {reason[:60]}"
-        if reason in _FAILED_REASONS:
-            return ProviderFailed(provider=self._provider, detail=detail, upstream_status=500)
-        return ProviderRefused(provider=self._provider, detail=detail)
+            kind="ended", response_id=str(self._number), usage=usage, is_cancelled=was_interrupted,
+            error=error_of_reason(self._provider, reason),
+        )  # fmt: skip

@@ -7,6 +7,7 @@ of output items, an item of content parts, a part of deltas.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from gw.wire.json_codec import decode_client
 from gw.wire.json_frames import Frame
 from gw.wire.openai_realtime_items import chat_messages
 from gw.wire.openai_realtime_server import PCM_FORMAT, EventFrames, EventRefused, audio_format
-from gw.wire.openai_realtime_settings import DEFAULTS, RESPONSE, SESSION, Members, check_members
+from gw.wire.openai_realtime_settings import DEFAULTS, RESPONSE, SESSION, Check, Members, check_members
 
 DEFAULT_VOICE = "alloy"
 SEMANTIC_SILENCE_MS = 300  # silence after which the words are judged, where words decide when a turn has ended
@@ -91,6 +92,9 @@ class ResponseSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RealtimeSession(EventFrames):
     """The settings in force, and the frames of one session."""
 
+    session_checks: Mapping[str, Check] = SESSION
+    response_checks: Mapping[str, Check] = RESPONSE
+
     def __init__(self, session_id: str, model: str, transcription_model: str = "") -> None:
         """`transcription_model`: the model that transcribes unless the client names another."""
         super().__init__(session_id)
@@ -134,7 +138,7 @@ class RealtimeSession(EventFrames):
         if update is None:
             raise EventRefused(what="session is missing", param="session", event_code="missing_required_parameter")
         refused: list[EventRefused] = []
-        self.settings = check_members(update, "session", self.settings, SESSION, refused)
+        self.settings = check_members(update, "session", self.settings, self.session_checks, refused)
         transcription = self.transcription
         if transcription is not None and "/" not in transcription.get("model", ""):
             transcription["model"] = self._transcription_model  # a bare name is one of OpenAI's
@@ -146,7 +150,7 @@ class RealtimeSession(EventFrames):
         names = ("instructions", "output_modalities", "max_output_tokens", "parallel_tool_calls", "tools", "tool_choice",
                  "reasoning", "prompt", "truncation", "audio")  # fmt: skip
         session = {name: self.settings[name] for name in names}
-        settings = check_members({} if options is None else options, "response", session, RESPONSE, refused)
+        settings = check_members({} if options is None else options, "response", session, self.response_checks, refused)
         if refused:
             raise refused[0]
         return ResponseSettings(
@@ -221,13 +225,21 @@ def _format(settings: Members) -> AudioFormat:
 
 
 def _usage(usage: Usage) -> Members:
+    audio, images = usage.input_audio_tokens, usage.dimensions.image_tokens
+    cached_audio, cached_images = usage.dimensions.cached_audio_tokens, usage.dimensions.cached_image_tokens
     return {
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_token_details": {
-            "text_tokens": usage.input_tokens, "audio_tokens": 0, "image_tokens": 0,
+            "text_tokens": usage.input_tokens - audio - images, "audio_tokens": audio, "image_tokens": images,
             "cached_tokens": usage.cached_input_tokens,
+            "cached_tokens_details": {
+                "text_tokens": usage.cached_input_tokens - cached_audio - cached_images, "audio_tokens": cached_audio,
+                "image_tokens": cached_images,
+            },
         },
-        "output_token_details": {"text_tokens": usage.output_tokens, "audio_tokens": 0},
+        "output_token_details": {
+            "text_tokens": usage.output_tokens - usage.output_audio_tokens, "audio_tokens": usage.output_audio_tokens,
+        },
     }  # fmt: skip

@@ -59,7 +59,7 @@ def check_members(
 # ---- checks
 
 
-def _of(expected: str, fits: Callable[[Any], bool]) -> Check:
+def value_of(expected: str, fits: Callable[[Any], bool]) -> Check:
     """Return a check of one value; null keeps the old one."""
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -72,7 +72,7 @@ def _of(expected: str, fits: Callable[[Any], bool]) -> Check:
     return check
 
 
-def _object(table: Mapping[str, Check]) -> Check:
+def members_of(table: Mapping[str, Check]) -> Check:
     """Return a check of an object, member by member; null keeps the old one."""
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -81,14 +81,14 @@ def _object(table: Mapping[str, Check]) -> Check:
     return check
 
 
-def _nullable(check: Check) -> Check:
+def or_null(check: Check) -> Check:
     def checked(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
         return None if value is None else check(value, path, old, refused)
 
     return checked
 
 
-def _not_done(why: str) -> Check:
+def not_done(why: str) -> Check:
     """Return the check of a setting that is not done; null and an empty list ask for nothing."""
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -99,7 +99,7 @@ def _not_done(why: str) -> Check:
     return check
 
 
-def _only(value_done: Any, why: str) -> Check:
+def only(value_done: Any, why: str) -> Check:
     """Return the check of a setting of which one value is done."""
 
     def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -116,22 +116,22 @@ def _unchanged(value: Any, path: str, old: Any, refused: list[EventRefused]) -> 
     return old
 
 
-def _number(least: float, most: float) -> Check:
+def number(least: float, most: float) -> Check:
     def fits(value: Any) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most
 
-    return _of(f"a number from {least:g} to {most:g} is expected", fits)
+    return value_of(f"a number from {least:g} to {most:g} is expected", fits)
 
 
-def _whole(least: int, most: int) -> Check:
+def whole(least: int, most: int) -> Check:
     def fits(value: Any) -> bool:
         return type(value) is int and least <= value <= most
 
-    return _of(f"a whole number from {least} to {most} is expected", fits)
+    return value_of(f"a whole number from {least} to {most} is expected", fits)
 
 
-def _one_of(*values: str) -> Check:
-    return _of("one of " + ", ".join(values) + " is expected", lambda v: isinstance(v, str) and v in values)
+def one_of(*values: str) -> Check:
+    return value_of("one of " + ", ".join(values) + " is expected", lambda v: isinstance(v, str) and v in values)
 
 
 def _format(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -152,15 +152,17 @@ def _languages(value: Any, path: str, old: Any, refused: list[EventRefused]) -> 
     return value
 
 
-def _turn_detection(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
-    """Check the settings of turn detection. Those of another type than before begin with its defaults."""
-    kind = value.get("type", (old or {}).get("type")) if isinstance(value, dict) else None
-    if not isinstance(kind, str) or kind not in _TURNS:
-        raise EventRefused(
-            what=f"Invalid value for '{path}.type': server_vad or semantic_vad is expected", param=f"{path}.type"
-        )
-    before = old if old is not None and old["type"] == kind else DEFAULTS[kind]
-    return check_members(value, path, before, _TURNS[kind], refused)
+def turn_detection(kinds: Mapping[str, Mapping[str, Check]]) -> Check:
+    """Return the check of turn detection, by type. The settings of another type than before begin with its defaults."""
+
+    def check(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
+        kind = value.get("type", (old or {}).get("type")) if isinstance(value, dict) else None
+        if not isinstance(kind, str) or kind not in kinds:
+            raise invalid(f"{path}.type", "server_vad or semantic_vad is expected")
+        before = old if old is not None and old["type"] == kind else DEFAULTS[kind]
+        return check_members(value, path, before, kinds[kind], refused)
+
+    return check
 
 
 def _tools(value: Any, path: str, old: Any, refused: list[EventRefused]) -> Any:
@@ -205,17 +207,17 @@ def _metadata(value: Any, path: str, old: Any, refused: list[EventRefused]) -> A
     return value
 
 
-_TEXT = _of("a text is expected", lambda v: isinstance(v, str))
-_BOOL = _of("true or false is expected", lambda v: isinstance(v, bool))
-_COUNT = _of("a whole number from 1, or inf, is expected", lambda v: v == "inf" or (type(v) is int and v >= 1))
-_MODALITIES = _of('["audio"] or ["text"] is expected', lambda v: v in (["audio"], ["text"]))
-_VOICE = _of("a voice or {id} is expected", lambda v: isinstance(v.get("id") if isinstance(v, dict) else v, str))
-_WORDS = _of("a list of texts is expected", lambda v: isinstance(v, list) and all(isinstance(w, str) for w in v))
-_REASONING = _nullable(_object({"effort": _TEXT}))
+TEXT = value_of("a text is expected", lambda v: isinstance(v, str))
+BOOL = value_of("true or false is expected", lambda v: isinstance(v, bool))
+_COUNT = value_of("a whole number from 1, or inf, is expected", lambda v: v == "inf" or (type(v) is int and v >= 1))
+_MODALITIES = value_of('["audio"] or ["text"] is expected', lambda v: v in (["audio"], ["text"]))
+_VOICE = value_of("a voice or {id} is expected", lambda v: isinstance(v.get("id") if isinstance(v, dict) else v, str))
+WORDS = value_of("a list of texts is expected", lambda v: isinstance(v, list) and all(isinstance(w, str) for w in v))
+_REASONING = or_null(members_of({"effort": TEXT}))
 _RETENTION: Mapping[str, Check] = {
-    "type": _of("retention_ratio is expected", lambda v: v == "retention_ratio"),
-    "retention_ratio": _number(0, 1),
-    "token_limits": _nullable(_object({"post_instructions": _whole(1, 10_000_000)})),
+    "type": value_of("retention_ratio is expected", lambda v: v == "retention_ratio"),
+    "retention_ratio": number(0, 1),
+    "token_limits": or_null(members_of({"post_instructions": whole(1, 10_000_000)})),
 }
 
 
@@ -229,53 +231,53 @@ def _truncation(value: Any, path: str, old: Any, refused: list[EventRefused]) ->
     return check_members(value, path, None, _RETENTION, refused)
 
 
-_TRACING = _nullable(
+_TRACING = or_null(
     lambda value, path, old, refused: (
         value if value == "auto" else check_members(value, path, None, _TRACING_MEMBERS, refused)
     )
 )
 _TRACING_MEMBERS: Mapping[str, Check] = {
-    "group_id": _TEXT,
-    "workflow_name": _not_done("a session is traced by its requests, which have no such field"),
-    "metadata": _not_done("a session is traced by its requests, which have no such field"),
+    "group_id": TEXT,
+    "workflow_name": not_done("a session is traced by its requests, which have no such field"),
+    "metadata": not_done("a session is traced by its requests, which have no such field"),
 }
-_PROMPT = _not_done("prompt templates are stored at OpenAI; send their text as instructions")
-_ANSWERS: Mapping[str, Check] = {"create_response": _BOOL, "interrupt_response": _BOOL}
+_PROMPT = not_done("prompt templates are stored at OpenAI; send their text as instructions")
+_ANSWERS: Mapping[str, Check] = {"create_response": BOOL, "interrupt_response": BOOL}
 _TURNS: Mapping[str, Mapping[str, Check]] = {
     "server_vad": {
-        "type": _TEXT,
-        "threshold": _only(0.5, "the transcription model decides what is speech"),
-        "prefix_padding_ms": _whole(0, 60_000),
-        "silence_duration_ms": _whole(0, 60_000),
-        "idle_timeout_ms": _nullable(_whole(1, 3_600_000)),
+        "type": TEXT,
+        "threshold": only(0.5, "the transcription model decides what is speech"),
+        "prefix_padding_ms": whole(0, 60_000),
+        "silence_duration_ms": whole(0, 60_000),
+        "idle_timeout_ms": or_null(whole(1, 3_600_000)),
         **_ANSWERS,
     },
-    "semantic_vad": {"type": _TEXT, "eagerness": _one_of(*EAGERNESSES), **_ANSWERS},
+    "semantic_vad": {"type": TEXT, "eagerness": one_of(*EAGERNESSES), **_ANSWERS},
 }
 DEFAULTS: Mapping[str, Members] = {
     "server_vad": {**DEFAULT_TURNS, "idle_timeout_ms": None, "create_response": True, "interrupt_response": True},
     "semantic_vad": {"type": "semantic_vad", "eagerness": "auto", "create_response": True, "interrupt_response": True},
 }
-_TRANSCRIPTION: Mapping[str, Check] = {
-    "model": _TEXT,
-    "language": _TEXT,
+TRANSCRIPTION: Mapping[str, Check] = {
+    "model": TEXT,
+    "language": TEXT,
     "languages": _languages,
-    "keywords": _WORDS,
-    "prompt": _TEXT,
-    "delay": _not_done("a transcript is sent as soon as there is one"),
+    "keywords": WORDS,
+    "prompt": TEXT,
+    "delay": not_done("a transcript is sent as soon as there is one"),
 }
-_INPUT: Mapping[str, Check] = {
+INPUT: Mapping[str, Check] = {
     "format": _format,
-    "noise_reduction": _not_done("the gateway does not change the audio"),
-    "transcription": _nullable(_object(_TRANSCRIPTION)),
-    "turn_detection": _nullable(_turn_detection),
+    "noise_reduction": not_done("the gateway does not change the audio"),
+    "transcription": or_null(members_of(TRANSCRIPTION)),
+    "turn_detection": or_null(turn_detection(_TURNS)),
 }
-_OUTPUT: Mapping[str, Check] = {"format": _format, "voice": _VOICE, "speed": _number(SLOWEST, FASTEST)}
+OUTPUT: Mapping[str, Check] = {"format": _format, "voice": _VOICE, "speed": number(SLOWEST, FASTEST)}
 _ANSWER: Mapping[str, Check] = {
-    "instructions": _TEXT,
+    "instructions": TEXT,
     "output_modalities": _MODALITIES,
     "max_output_tokens": _COUNT,
-    "parallel_tool_calls": _BOOL,
+    "parallel_tool_calls": BOOL,
     "tools": _tools,
     "tool_choice": _tool_choice,
     "reasoning": _REASONING,
@@ -284,22 +286,22 @@ _ANSWER: Mapping[str, Check] = {
 """Settings of a session that a response may have of its own."""
 SESSION: Mapping[str, Check] = {
     **_ANSWER,
-    "type": _of(
+    "type": value_of(
         "realtime is expected; a session that transcribes is opened with intent=transcription",
         lambda v: v == "realtime",
     ),
     "id": _unchanged,
     "object": _unchanged,
     "model": _unchanged,
-    "audio": _object({"input": _object(_INPUT), "output": _object(_OUTPUT)}),
-    "include": _not_done("the transcription models have no log probabilities in common"),
+    "audio": members_of({"input": members_of(INPUT), "output": members_of(OUTPUT)}),
+    "include": not_done("the transcription models have no log probabilities in common"),
     "tracing": _TRACING,
     "truncation": _truncation,
 }
 RESPONSE: Mapping[str, Check] = {
     **_ANSWER,
-    "audio": _object({"output": _object({"format": _format, "voice": _VOICE})}),
-    "conversation": _one_of("auto", "none"),
+    "audio": members_of({"output": members_of({"format": _format, "voice": _VOICE})}),
+    "conversation": one_of("auto", "none"),
     "metadata": _metadata,
-    "input": _nullable(_of("a list of items is expected", lambda v: isinstance(v, list))),
+    "input": or_null(value_of("a list of items is expected", lambda v: isinstance(v, list))),
 }

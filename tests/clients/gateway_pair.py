@@ -24,6 +24,7 @@ from tests.fakes.vendors.assemblyai import FakeAssemblyAI
 from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
+from tests.fakes.vendors.gemini import FakeGemini
 from tests.fakes.vendors.openai import FakeOpenAI
 
 KEY = "vendor-key"
@@ -95,6 +96,7 @@ VENDORS: Mapping[str, Vendor] = {
 """By provider type."""
 _VOICED = ("cartesia/sonic-3", "elevenlabs/eleven_flash_v2_5")
 """Models whose vendors accept voice ids only, which an app of another vendor does not know."""
+LIVE_MODEL = "gemini-3.8-live"
 INFERENCE = {"stt": "deepgram/nova-2", "llm": "openai/gpt-4.1", "tts": "cartesia/sonic-2"}
 """Names of models in LiveKit's inference service."""
 
@@ -104,7 +106,8 @@ class GatewayPair:
     """Two gateways before the same fakes. In `own` a model is served by its vendor, in `other` by another vendor.
 
     So an app changes its address, `at(vendor, "own")`, and nothing else; `speaking` is `own` with the vendor's model that hears and
-    speaks itself. `at(vendor, "fake")` is the fake itself, which the SDK validates.
+    speaks itself, `gemini` with such a one of Google's, in another protocol. `at(vendor, "fake")` is the fake itself, which the SDK
+    validates.
     """
 
     gateways: Mapping[str, Daemon]
@@ -114,11 +117,13 @@ class GatewayPair:
         return VENDORS[vendor].models[modality]
 
     def at(self, vendor: str, who: str, scheme: str = "http") -> str:
-        address = self.fakes[vendor] if who == "fake" else self.gateways["own" if who == "speaking" else who].url
+        address = self.fakes[vendor] if who == "fake" else self.gateways["own" if who in ("speaking", "gemini") else who].url
         return address.replace("http", scheme, 1)
 
     def conversation_model(self, who: str) -> str:
-        """Return the model of a realtime conversation: a stack of three, or for `speaking` one that hears and speaks itself."""
+        """Return the model of a realtime conversation: a stack of three, or one that hears and speaks itself."""
+        if who == "gemini":
+            return f"gemini/{LIVE_MODEL}"
         return "gpt-realtime" if who in ("speaking", "fake") else "talk"
 
     def record(self, who: str, request_id: str) -> dict[str, Any]:
@@ -173,6 +178,7 @@ def hosted(app: ASGIApp, serve: Callable[..., Awaitable[None]] = serve_asgi) -> 
 def open_gateway_pair(folder: Path) -> Iterator[GatewayPair]:
     with ExitStack() as stack:
         fakes = {name: stack.enter_context(hosted(vendor.fake())) for name, vendor in VENDORS.items()}
+        fakes["gemini"] = stack.enter_context(hosted(FakeGemini(prefix="/v1beta", api_key=KEY)))
         gateways: dict[str, Daemon] = {}
         for who in ("own", "other"):
             place = folder / who
@@ -189,7 +195,7 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
             aliases[modality].setdefault(f"{name}/{model}", [])
             if who == "other":
                 aliases[modality].setdefault(vendor.others[modality], []).append(model)
-    aliases["llm"]["openai/gpt-realtime"] = []
+    aliases["llm"]["openai/gpt-realtime"] = aliases["llm"][f"gemini/{LIVE_MODEL}"] = []
     for modality, inferred in INFERENCE.items():
         vendor_name = inferred.partition("/")[0]
         vendor_ = VENDORS[vendor_name]
@@ -205,6 +211,7 @@ def _settings(fakes: Mapping[str, str], who: str) -> dict[str, Any]:
         for modality, of in aliases.items()
     }
     providers = {name: {"api_key": KEY, "base_url": fakes[name] + v.root} for name, v in VENDORS.items()}
+    providers["gemini"] = {"api_key": KEY, "base_url": fakes["gemini"] + "/v1beta/openai"}
     serve = {"recording_hosts": ["127.0.0.1"]}
     # The fakes are threads of the tests' process, and late on a busy machine.
     routing = {"first_event_s": {"stt": 60, "llm": 60, "tts": 60}, "idle_s": 60, "silence_ms": 60_000}

@@ -16,7 +16,7 @@ from tests.clients.gateway_pair import STORY_WANTED, TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-WHO = pytest.mark.parametrize("who", ["own", "other", "speaking"])
+WHO = pytest.mark.parametrize("who", ["own", "other", "speaking", "gemini"])
 BY_THREE = pytest.mark.parametrize("who", ["own", "other"])
 """What was heard of an answer is known where the gateway holds the conversation; else the vendor knows it."""
 PIECE = 2_400  # bytes of 50 ms

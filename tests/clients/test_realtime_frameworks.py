@@ -12,7 +12,7 @@ from tests.clients.gateway_pair import TEXT, spoken_text
 
 pytestmark = [pytest.mark.clients, pytest.mark.usefixtures("not_ours"), pytest.mark.filterwarnings("ignore")]
 
-WHO = pytest.mark.parametrize("who", ["own", "other", "speaking"])
+WHO = pytest.mark.parametrize("who", ["own", "other", "speaking", "gemini"])
 SENTENCE = TEXT + "?"
 PCM = b"".join(fsk.encode(SENTENCE, 24_000)) + bytes(48_000)
 

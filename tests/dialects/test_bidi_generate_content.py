@@ -398,11 +398,3 @@ async def test_the_key_of_a_client(tmp_path, autojump_clock, query, headers):
         with pytest.raises(ProviderError):
             await open_ws("client", GATEWAY, gemini_live.path("v1beta").encode(), headers=[], connect=plane.client.connect).__aenter__()
     assert KEY not in str(gemini.ledger[0])
-
-
-async def test_openais_socket_names_the_protocol_of_such_a_model(tmp_path, autojump_clock):
-    async with open_plane(CONFIG.replace("PROJECT", "tags: []"), tmp_path) as plane:
-        target = f"/v1/realtime?model=gemini/{MODEL}".encode()
-        async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
-            error = msgspec.json.decode(await ws.receive())["error"]
-            assert gemini_live.path("v1beta") in error["message"]

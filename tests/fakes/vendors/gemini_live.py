@@ -70,6 +70,8 @@ class LiveScript:
     searches: tuple[str, ...] = ()
     """Queries of a search that grounds each answer."""
     ignores_interruption: bool = False
+    reports_activity: bool = True
+    """Says when speech begins and ends (`voiceActivity`), and when its transcript is complete; models differ."""
 
 
 class LiveConversation:
@@ -163,6 +165,8 @@ class LiveConversation:
             blobs = [realtime["audio"]] if "audio" in realtime else realtime.get("mediaChunks") or ()
             for blob in blobs:
                 await self._hear(b64decode(blob["data"], altchars=b"-_" if "-" in blob["data"] or "_" in blob["data"] else None))
+            if realtime.get("audioStreamEnd"):
+                await self._hear(bytes(32_000))  # silence, which ends what is said
             if "text" in realtime:
                 self._text = realtime["text"].strip() or self._text
                 self._nursery.start_soon(self._respond)
@@ -170,20 +174,24 @@ class LiveConversation:
             for answer in answers.get("functionResponses") or ():
                 if answer.get("id") not in self._awaited:
                     await self._end(1007, "Request contains an invalid argument.")
-                self._text = str(answer.get("response", {}).get("result", self._text))
+                result = answer.get("response", {})
+                self._text = str(result.get("result", result.get("output", self._text)))
                 self._awaited.pop(answer["id"]).set()
 
     async def _hear(self, pcm: bytes) -> None:
         for heard in self._ear.feed(pcm):
             match heard:
                 case fsk.Started(at_s=at_s):
-                    await self._report(voiceActivity={"type": "ACTIVITY_START", "audioOffset": f"{at_s:.3f}s"})
+                    if self._script.reports_activity:
+                        await self._report(voiceActivity={"type": "ACTIVITY_START", "audioOffset": f"{at_s:.3f}s"})
                     await self._interrupt()
                 case fsk.Done(text=text, end_s=end_s):
                     self._text = text
-                    await self._report(voiceActivity={"type": "ACTIVITY_END", "audioOffset": f"{end_s:.3f}s"})
+                    if self._script.reports_activity:
+                        await self._report(voiceActivity={"type": "ACTIVITY_END", "audioOffset": f"{end_s:.3f}s"})
                     if "inputAudioTranscription" in self._setup:
-                        await self._report(serverContent={"inputTranscription": {"text": text, "finished": True}})
+                        finished = {"finished": True} if self._script.reports_activity else {}
+                        await self._report(serverContent={"inputTranscription": {"text": text, **finished}})
                     self._nursery.start_soon(self._answer)
 
     async def _interrupt(self) -> None:
