@@ -1,7 +1,7 @@
 """One, two and four processes on this machine: requests a second, processor time per request in each process, and how evenly
 connections are spread.
 
-    python bench/fleet.py [--seconds 6] [--connections 64] [--workers 1 2 4] [--stream]
+    python bench/fleet.py [--seconds 6] [--warm-up 0] [--connections 64] [--workers 1 2 4] [--stream]
 
 Needs Linux and gcc. Load generator, fake provider and gateway share the machine's cores, so requests a second say what this machine
 does with all of them at once. Processor time per request, as the kernel accounts it, says what the gateway would do without them. How many
@@ -11,6 +11,9 @@ times as much several workers serve as one process is printed three ways:
 - by the processor time of all processes of the gateway, keeper and writer included: as many cores for them as there are workers, and one
   core for the one process and its writer,
 - by that of the workers alone: a core for each, and one elsewhere for keeper and writer.
+
+Workers report the texts of chat requests to the keeper, which finds turns, until a key has had no speech for ten seconds and 256 requests.
+`--warm-up 12` measures what follows.
 
 The accept balance is measured with `--spread` connections that are opened and closed, and over those that the load generator kept open:
 how far the worker that is farthest from an even share is from it.
@@ -95,17 +98,21 @@ def measure(folder: Path, load: str, port: int, gateway: int, count: int, option
     """Run the load and return figures of one number of workers."""
     workers = {int(str(w["pid"])): f"worker {w['worker']}" for w in status_of(port)}
     time.sleep(2)  # spares and the like have started, and figures of workers are a second old
+    mode = "stream" if options.stream else "chat"
+    if options.warm_up:
+        subprocess.run([load, str(port), mode, "up/bench", str(options.connections), str(options.warm_up)], capture_output=True, check=True)
+        time.sleep(1.5)
+    served = requests_of(port)
     accepted = {w["worker"]: int(str(w["accepted"])) for w in status_of(port)}
     processes = {gateway: "keeper" if workers else "gateway", **workers, **helpers(gateway)}
     before = {pid: cpu_s(pid) for pid in processes}
-    mode = "stream" if options.stream else "chat"
     command = [load, str(port), mode, "up/bench", str(options.connections), str(options.seconds)]
     began = time.monotonic()
     done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     took_s = time.monotonic() - began
     time.sleep(0.5)  # the last records are committed
     used = {pid: cpu_s(pid) - before[pid] for pid in processes if Path(f"/proc/{pid}").exists()}
-    requests = requests_of(port)
+    requests = requests_of(port) - served
     per_request = {name: 1e6 * used[pid] / requests for pid, name in processes.items() if pid in used}
     result = {"workers": count, "requests": requests, "took_s": took_s, "cpu_us": per_request, "load": done}
     if workers:
@@ -209,6 +216,7 @@ def show(results: list[dict[str, object]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=6)
+    parser.add_argument("--warm-up", type=int, default=0, help="seconds of the same load before")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--spread", type=int, default=1_000)

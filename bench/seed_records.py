@@ -1,6 +1,7 @@
 """Fill a database with made-up requests, to see how reports do with many.
 
     python bench/seed_records.py --rows 1000000 --db FILE [--days 30] [--end UNIX] [--seed 1]
+    python bench/seed_records.py --rows 10000000 --db FILE --hour 10 [--days 30] [--end UNIX] [--seed 1]
     python bench/seed_records.py --rows 10000000 --database postgresql://… [--days 30] [--end UNIX] [--hour 10] [--seed 1]
 
 Some 24 models, 20 projects and 30 days, written by the store's own code, so that rollups are what a gateway would have
@@ -8,8 +9,8 @@ made of the same requests. The day has its busy hours, models their speeds and f
 belong to conversations of several turns. The same arguments give the same records.
 
 In PostgreSQL, an empty database, only the last two days are written so; the server makes the others from the last complete one, with
-other ids, which takes minutes instead of an hour. `--hour`: the hour of the day at the end, where the callers are; by default it is
-that of UTC. From 10 to 15 o'clock are the most requests.
+other ids, which takes minutes instead of an hour. So does SQLite with `--hour`: the hour of the day at the end, where the callers are; by
+default it is that of UTC. From 10 to 15 o'clock are the most requests.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import argparse
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
@@ -210,12 +211,47 @@ def seed(path: Path, rows: int, *, days: int = 30, end: float, number: int = 1, 
         db.close()
 
 
+def seed_copies(path: Path, rows: int, *, days: int, end: float, number: int, shift: int) -> int:
+    """Return how many records there are now, of which all but the last two days are copies. The database must not be in use."""
+    today = int(end // DAY_S)
+    db = open_writer(prepare_folder(path))
+    try:
+        db.pragma("synchronous", "off")
+        db.pragma("wal_autocheckpoint", 20_000)
+        db.pragma("cache_size", -(2**20))  # 1 GB: the indexes of ids are written all over
+        for source in last_days(rows // days, end, number, shift):
+            while batch := list(islice(source, BATCH)):
+                write_batch(db, batch)
+
+        def columns_of(table: str) -> list[str]:
+            return [name for _, name, *_ in db.execute(f"pragma table_info({table})")]
+
+        for back in range(days - 2, 0, -1):
+            with db:
+                for statement in copies(today - 1, back, "requests", columns_of):
+                    db.execute(statement)
+            print(f"\r{days - back} of {days} days ", end="", file=sys.stderr, flush=True)
+        print(file=sys.stderr)
+        return int(db.execute("select count(*) from requests").get)
+    finally:
+        db.close()
+
+
+def last_days(rows: int, end: float, number: int, shift: int) -> tuple[Iterator[RequestRecord], Iterator[RequestRecord]]:
+    """Return the records of the last complete day, so many, and those of the day of `end`."""
+    today = int(end // DAY_S)
+    complete = Traffic(rows, 1, today * DAY_S - 1, number, shift).records()
+    return complete, (one for one in Traffic(rows, 1, end, number + 1, shift).records() if one.timestamp >= today * DAY_S)
+
+
 COPIED = {
     "rollup_hour": 24, "rollup_day": 1, "rollup_attempt": 24, "rollup_attempt_day": 1, "first_audio_hour": 24, "first_audio_day": 1,
     "first_audio_minute": 24 * 60, "sums_minute": 24 * 60, "model_minute": 24 * 60,
     "totals_hour": 24, "totals_day": 1,
 }  # fmt: skip
 """Table of sums → its buckets in a day."""
+VIEWS = ("totals_hour", "totals_day")
+"""Those that are made of others in SQLite."""
 
 
 def seed_postgres(url: str, rows: int, *, days: int = 30, end: float, number: int = 1, shift: int = 0) -> int:
@@ -225,11 +261,9 @@ def seed_postgres(url: str, rows: int, *, days: int = 30, end: float, number: in
     from gw.store.postgres.pg_database import PostgresRecords
     from gw.types.secret import Secret
 
-    today, per_day = int(end // DAY_S), rows // days
-    complete = Traffic(per_day, 1, today * DAY_S - 1, number, shift).records()
-    present = (one for one in Traffic(per_day, 1, end, number + 1, shift).records() if one.timestamp >= today * DAY_S)
+    today = int(end // DAY_S)
     database = PostgresRecords(Secret(url), "seed")
-    for source in (complete, present):
+    for source in last_days(rows // days, end, number, shift):
         while batch := list(islice(source, 2_000)):
             database.write(batch)
     database.close()
@@ -246,24 +280,32 @@ def seed_postgres(url: str, rows: int, *, days: int = 30, end: float, number: in
 
 def copy_day(db: Any, source: int, back: int) -> None:
     """Make a day from another one, so many days before it."""
+    day, table = source - back, f"requests_day_{source - back}"
+    db.execute(f"create table {table} (like requests including defaults)".encode())
+    named = "select column_name from information_schema.columns where table_schema = 'gw' and table_name = %s"
+    for statement in copies(source, back, table, lambda sums: [name for (name,) in db.execute(named, (sums,))]):
+        db.execute(statement.encode())
+    db.execute(f"alter table requests attach partition {table} for values from ({day * DAY_S}) to ({(day + 1) * DAY_S})".encode())
+
+
+def copies(source: int, back: int, table: str, columns_of: Callable[[str], list[str]]) -> Iterator[str]:
+    """Yield statements that make a day from another one, so many days before it, with its records in `table`."""
     from gw.store.requests import COLUMNS
 
-    changed = {"id": "id || %(suffix)s", "timestamp": "timestamp - %(shift)s"}
-    changed |= {name: f"{name} || %(suffix)s" for name in ("session_id", "turn_id")}
+    changed = {"id": f"id || '-{back}'", "timestamp": f"timestamp - {back * DAY_S}.0"}
+    changed |= {name: f"{name} || '-{back}'" for name in ("session_id", "turn_id")}
     names, values = ", ".join(COLUMNS), ", ".join(changed.get(name, name) for name in COLUMNS)
-    day, table = source - back, f"requests_day_{source - back}"
-    bound = {"suffix": f"-{back}", "shift": float(back * DAY_S)}
-    db.execute(f"create table {table} (like requests including defaults)".encode())
-    db.execute(f"insert into {table} ({names}) select {values} from requests_day_{source} order by timestamp".encode(), bound)
-    db.execute(f"alter table requests attach partition {table} for values from ({day * DAY_S}) to ({(day + 1) * DAY_S})".encode())
+    within = f"timestamp >= {source * DAY_S}.0 and timestamp < {(source + 1) * DAY_S}.0"
+    yield f"insert into {table} ({names}) select {values} from requests where {within} order by timestamp"
     for sums, per_day in COPIED.items():
-        named = "select column_name from information_schema.columns where table_schema = 'gw' and table_name = %s"
-        columns = ", ".join(name for (name,) in db.execute(named, (sums,)) if name != "bucket")
+        columns = columns_of(sums)
+        if table == "requests" and sums in VIEWS:
+            continue
+        others = ", ".join(name for name in columns if name != "bucket")
         of_source = f"bucket between {source * per_day} and {(source + 1) * per_day - 1}"
-        chosen = f"select bucket - {back * per_day}, {columns} from {sums} where {of_source}"
-        db.execute(f"insert into {sums} (bucket, {columns}) {chosen}".encode())
+        yield f"insert into {sums} (bucket, {others}) select bucket - {back * per_day}, {others} from {sums} where {of_source}"
     began = f"began between {source * DAY_S} and {(source + 1) * DAY_S}"
-    db.execute(f"insert into turn_waits select began - {back * DAY_S}, project, stack, wait_ms from turn_waits where {began}".encode())
+    yield f"insert into turn_waits select began - {back * DAY_S}, project, stack, wait_ms from turn_waits where {began}"
 
 
 def main() -> None:
@@ -274,15 +316,18 @@ def main() -> None:
     where.add_argument("--database", help="address of an empty PostgreSQL database")
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--end", type=float, default=time.time(), help="Unix seconds; the last record is about then")
-    parser.add_argument("--hour", type=int, help="hour of the day at the end, where the callers are; PostgreSQL only")
+    parser.add_argument("--hour", type=int, help="hour of the day at the end, where the callers are; the other days are copies then")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    shift = 0 if options.hour is None else options.hour - int(options.end // 3_600) % 24
     if options.database:
-        shift = 0 if options.hour is None else options.hour - int(options.end // 3_600) % 24
         written = seed_postgres(options.database, options.rows, days=options.days, end=options.end, number=options.seed, shift=shift)
         print(f"{written} records in PostgreSQL", file=sys.stderr)
         return
-    written = seed(options.db, options.rows, days=options.days, end=options.end, number=options.seed, progress=True)
+    if options.hour is None:
+        written = seed(options.db, options.rows, days=options.days, end=options.end, number=options.seed, progress=True)
+    else:
+        written = seed_copies(options.db, options.rows, days=options.days, end=options.end, number=options.seed, shift=shift)
     print(f"{written} records in {options.db}, {options.db.stat().st_size / 2**20:.0f} MB", file=sys.stderr)
 
 
