@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from gw.store.rollup_versions import BucketVersions
-from gw.store.rollups import TABLES, Grain
+from gw.store.rollups import TABLES, CostRow, Grain
 from gw.store.sql_connection import SqlConnection
 from gw.telemetry.histogram import Histogram
 
@@ -126,6 +126,8 @@ class MergedBuckets:
         self._cache: dict[tuple[Grain, int], tuple[object, list[LatencyGroup]]] = {}
         self.waits: dict[object, tuple[object, list[tuple[str, bytes]]]] = {}
         """First audio of complete hours and days, which `gw.store.first_audio` keeps here."""
+        self.costs: dict[object, tuple[object, list[CostRow] | None]] = {}
+        """Version of an hour and costs of a part of it, which `gw.store.windows` keeps here."""
 
     def rows(self, db: SqlConnection, grain: Grain, buckets: Iterable[int], known: KnownVersions) -> Iterator[LatencyGroup]:
         """Yield the rows of the buckets. `known`: versions that were read for the same report, to which those read now are added."""

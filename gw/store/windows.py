@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
 from typing import Any, Literal, get_args
 
 import attrs
@@ -26,6 +27,9 @@ from gw.store.window_pieces import DAY_S, HOUR_S, Buckets, Piece, Rows, TimeWind
 
 _SECONDS: Mapping[Grain, int] = {"hour": HOUR_S, "day": DAY_S}
 
+_KEPT_S = 600.0
+_MOST_KEPT = 64
+"""Stretches of records whose costs are kept. With 24 models and 20 projects one has 100 KB."""
 _RANGE = "requests indexed by requests_{index} where {condition}timestamp >= :since and timestamp < :until"
 _HAS_PARTS = "(instr(attempts, '\"pricing_source\":') > 0 and json_array_length(attempts) > 1)"
 """Only requests whose cost is divided between vendors have attempts with a source of their own (`RequestRecord.parts`)."""
@@ -81,10 +85,33 @@ def costs(context: QueryContext, window: TimeWindow, project: str | None) -> lis
     """Return costs per provider, model and project, the highest first."""
     sums: dict[tuple[str, ...], CostRow] = {}
     for piece in pieces(context, window):
-        for row in _cost_rows(context.db, piece, project):
+        for row in _kept_cost_rows(context, piece, project):
             key = (row.provider, row.model_id, row.project, row.modality)
             sums[key] = sums[key] + row if key in sums else row
-    return sorted(sums.values(), key=lambda row: (-row.cost_nusd, row.model_id, row.project))
+    return sorted(sums.values(), key=lambda row: (-row.cost_nusd, row.model_id, row.project, row.provider, row.modality))
+
+
+def _kept_cost_rows(context: QueryContext, piece: Piece, project: str | None) -> Iterable[CostRow]:
+    """Return costs. Those of records are kept by ten minutes while their hour does not change, from the second report on."""
+    versions, kept = context.merged.versions, context.merged.costs
+    if not isinstance(piece, Rows) or versions is None:
+        return _cost_rows(context.db, piece, project)
+    first, end = ceil(piece.since / _KEPT_S) * _KEPT_S, piece.until // _KEPT_S * _KEPT_S
+    if first >= end:
+        return _cost_rows(context.db, piece, project)
+    hour = int(piece.since // HOUR_S)
+    key, version = (project, first, end), versions.of(context.db, "hour", [hour])[hour]  # before the records are read
+    seen, rows = kept.pop(key, (None, None))
+    kept[key] = version, rows if seen == version else None
+    for oldest in list(kept)[:-_MOST_KEPT]:
+        kept.pop(oldest, None)
+    if seen != version:  # the first report, or an hour that is being added to
+        return _cost_rows(context.db, piece, project)
+    if rows is None:
+        rows = list(_cost_rows(context.db, Rows(first, end), project))
+        kept[key] = version, rows
+    ends = (Rows(piece.since, first), Rows(end, piece.until))
+    return [*rows, *(row for rest in ends if rest.since < rest.until for row in _cost_rows(context.db, rest, project))]
 
 
 def _cost_rows(db: SqlConnection, piece: Piece, project: str | None) -> Iterator[CostRow]:

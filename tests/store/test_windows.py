@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import msgspec
+
 from gw.store import rollups, windows
 from gw.store.latency import MergedBuckets, QueryContext
+from gw.store.postgres.sum_versions import SumVersions
 from gw.store.window_pieces import Buckets, Rows, TimeWindow, pieces
 from gw.types.usage import AttemptRecord, Usage
 from tests.fakes.databases import write
@@ -152,3 +155,38 @@ def test_points_of_a_young_gateway_are_fine_from_its_first_record_on(db):
     assert [point.value for point in points] == [1] * 5
     timed = windows.latency_points(context(db), window, 10, by="none", project=None, model_id=None)
     assert [row.requests for row in timed.values()] == [1] * 5
+
+
+class Stretches:
+    """A database that notes from when to when records are read."""
+
+    def __init__(self, db):
+        self._db = db
+        self.read = set()
+
+    def execute(self, text, bindings=None):
+        if "requests_" in text:
+            self.read.add((bindings["since"], bindings["until"]))
+        return self._db.execute(text, bindings)
+
+
+def test_costs_of_a_part_of_an_hour_are_kept_until_something_is_added_to_the_hour(db):
+    dice, hour = Random(4), NOON - HOUR
+    at = [hour - 60, *(hour + 3_600 * dice.random() for _ in range(39))]  # the first one: of the hour nothing is deleted
+    write(db, [msgspec.structs.replace(made(dice, number), timestamp=when) for number, when in enumerate(at)])
+    merged, window = MergedBuckets(SumVersions()), TimeWindow(hour + 130, hour + 3_300)
+    all_of_it, ends_of_it = {(hour + 130, hour + 3_300)}, {(hour + 130, hour + 600), (hour + 3_000, hour + 3_300)}
+
+    def costs():
+        counted = Stretches(db)
+        rows = windows.costs(QueryContext(counted, merged), window, None)
+        assert rows == windows.costs(context(db), window, None)
+        return rows, counted.read
+
+    first, _, third = costs(), costs(), costs()
+    assert first[1] == all_of_it
+    assert third == (first[0], ends_of_it)
+    write(db, [msgspec.structs.replace(made(dice, 40), timestamp=hour + 1_500)])
+    changed, read = costs()
+    assert sum(row.requests for row in changed) == sum(row.requests for row in first[0]) + 1
+    assert read == all_of_it
