@@ -32,6 +32,8 @@ Place: TypeAlias = tuple[float, int]
 """Position in the log: timestamp, seq."""
 
 _BEFORE = "timestamp <= :before_timestamp and (timestamp < :before_timestamp or seq < :before_seq)"
+EXTENT = "select (select max(timestamp) from requests), (select min(timestamp) from requests)"
+"""Two look-ups in the index; SQLite reads all of it for both in one select."""
 _LOOK_UPS = (50, 500)  # ids of one statement: few texts, however many ids there are
 _FIRST_S, _LONGER = 60.0, 4  # the first time that is searched for trouble, and how much longer the next one is
 _MOST_TROUBLED = 1_000
@@ -89,7 +91,7 @@ def newest_groups(db: SqlConnection, search: StartSearch, limit: int) -> list[Gr
 
 def _of_troubled(db: SqlConnection, search: StartSearch, limit: int) -> list[GroupKey] | None:
     """Find groups by their requests with trouble; None if these are too many."""
-    newest, oldest = db.execute("select max(timestamp), min(timestamp) from requests").get
+    newest, oldest = db.execute(EXTENT).get
     if newest is None:
         return []
     floor = oldest if search.since is None else max(oldest, search.since)

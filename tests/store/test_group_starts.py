@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gw.store import requests
+from gw.store import group_starts, requests
 from gw.store.group_starts import SESSION, TROUBLES, TURN, StartSearch, newest_groups
 from tests.fakes.databases import write
 from tests.fakes.records import NOON, record
@@ -120,3 +120,9 @@ def test_a_group_with_trouble_after_the_end_of_its_page_belongs_to_it(db):
 def test_an_empty_database_has_none(db):
     assert newest_groups(db, search_of(TURN, None, trouble="any"), 5) == []
     assert newest_groups(db, search_of(TURN, None), 5) == []
+
+
+def test_the_newest_and_the_oldest_request_are_looked_up_in_the_index(sqlite_db):
+    plan = [detail for *_, detail in sqlite_db.execute(f"explain query plan {group_starts.EXTENT}")]
+    assert sum("SEARCH" in step for step in plan) == 2
+    assert not any("SCAN requests" in step for step in plan), plan
