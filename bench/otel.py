@@ -1,6 +1,6 @@
 """Cost of exporting by OTLP: processor time of each process for a chat request, with `telemetry.otlp` and without.
 
-    python bench/otel.py [--blocks 4] [--block 400] [--signals traces,metrics]
+    python bench/otel.py [--blocks 4] [--block 400] [--signals traces,metrics] [--mode chat|stream]
 
 Two gateways are sent the same requests in turn, in blocks. Reported is what the kernel has accounted to each of their processes (all
 threads, `/proc/PID/task/*/schedstat`), for a request: the median of the blocks of each, and the median of the differences within a
@@ -65,10 +65,11 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--block", type=int, default=400, help="requests in a block")
     parser.add_argument("--signals", default="traces,metrics", help="what is exported (the default of gw.yaml)")
+    parser.add_argument("--mode", default="chat", choices=("chat", "stream"), help="a whole answer, or one in 16 pieces")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver, options.signals) as bench:
         bench.setting("latency=0&tokens=16&interval=20000")
-        requests = {name: answers(port, "chat") for name, (port, _) in bench.gateways.items()}
+        requests = {name: answers(port, options.mode) for name, (port, _) in bench.gateways.items()}
         used: dict[str, dict[str, list[float]]] = {name: {} for name in requests}
         expected = 0  # spans
         for block in range(-1, options.blocks):  # one to warm up

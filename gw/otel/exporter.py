@@ -22,7 +22,7 @@ from gw.engines.environment import child_environment
 from gw.errors import one_error
 from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart
 from gw.otel.spans import count_of, is_kept
-from gw.store.process_pipes import receive_from, send_to
+from gw.store.process_pipes import make_room, receive_from, send_to
 from gw.store.record_lines import decode_record
 from gw.types.span_counts import SpanCounts
 
@@ -121,14 +121,20 @@ class OtlpExporter:
         """Send all lines, or ask for the counters; return False if the process was lost."""
         try:
             while True:
-                batch = [self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))]
-                await self._send(batch)
+                await self._send(self._next_batch())
                 if not self._lines:
                     return True
         except _ProcessLost as error:
             self._note(str(error))
             self._due.set()
             return False
+
+    def _next_batch(self) -> list[bytes]:
+        if len(self._lines) > BATCH:
+            return [self._lines.popleft() for _ in range(BATCH)]
+        batch = list(self._lines)
+        self._lines.clear()
+        return batch
 
     async def _send(self, batch: Sequence[bytes]) -> None:
         """Send a batch and note the counters. Raises _ProcessLost; then the spans that the process had are counted as dropped."""
@@ -179,6 +185,7 @@ class OtlpExporter:
             self._process = await trio.lowlevel.open_process(
                 [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
             )
+            make_room(self._process)
             await send_to(self._process, self._start)
         return self._process
 
@@ -199,7 +206,7 @@ class OtlpExporter:
         if self._process is not None or self._lines:
             try:
                 while self._lines:
-                    await self._send([self._lines.popleft() for _ in range(min(BATCH, len(self._lines)))])
+                    await self._send(self._next_batch())
                 self._now = await self._answer(ExportClose(self._pace.last_s))
             except _ProcessLost:
                 self._settle(0)

@@ -25,6 +25,7 @@ from gw.types.usage import NANO, RequestRecord
 
 MOST_KEPT = 10_000
 """Attributes whose bytes are kept, about 150 bytes each; when full, all are forgotten: ids, which do not come back, may fill it."""
+MOST_COUNTS = 4_096
 _SAMPLED = 1
 _KINDS = {"internal": SpanMessage.SPAN_KIND_INTERNAL, "server": SpanMessage.SPAN_KIND_SERVER, "client": SpanMessage.SPAN_KIND_CLIENT}
 _SEVERITIES = {
@@ -94,7 +95,7 @@ class AttributeParts:
         """Return an attribute that is a whole number. What precedes one of at least 0 depends on its length in bytes alone: 1 to 9."""
         if not 0 <= value < 2**63:
             return self.part(name, value)
-        number = _SMALL[value] if value < len(_SMALL) else _varint(value)
+        number = LENGTHS[value]
         before = self._before_count.get(name)
         if before is None:
             before = self._before_count[name] = [self._encoded(name, 128**size // 2)[:-size] for size in range(1, 10)]
@@ -119,7 +120,34 @@ class AttributeParts:
 
     def _encoded(self, name: str, value: Value) -> bytes:
         message = KeyValue(key=name, value=any_value(value)).SerializeToString()
-        return b"".join((self._tag, length(len(message)), message))
+        return b"".join((self._tag, LENGTHS[len(message)], message))
+
+
+class BeforeTexts(dict[int, bytes]):
+    """Beginnings of an attribute that is a text, by the text's length in bytes."""
+
+    def __init__(self, parts: AttributeParts, name: str) -> None:
+        self._parts, self._name = parts, name
+
+    def __missing__(self, size: int) -> bytes:
+        before = self._parts.text(self._name, "x" * size)
+        before = before[: len(before) - size]
+        if len(self) < MOST_COUNTS:
+            self[size] = before
+        return before
+
+
+class CountParts(dict[int, bytes]):
+    """Bytes of an attribute that is a whole number, by the number. Those of the first MOST_COUNTS numbers are kept."""
+
+    def __init__(self, parts: AttributeParts, name: str) -> None:
+        self._parts, self._name = parts, name
+
+    def __missing__(self, value: int) -> bytes:
+        encoded = self._parts.count(self._name, value)
+        if len(self) < MOST_COUNTS:
+            self[value] = encoded
+        return encoded
 
 
 def _varint(value: int) -> bytes:
@@ -131,20 +159,21 @@ def _varint(value: int) -> bytes:
     return bytes(head)
 
 
-_SMALL = tuple(map(_varint, range(4_096)))
+class _Lengths(dict[int, bytes]):
+    def __missing__(self, value: int) -> bytes:
+        return _varint(value)
 
 
-def length(value: int) -> bytes:
-    """Return a length as it is written before a message, or a number that is not negative: seven bits in a byte, the lowest first.
+LENGTHS = _Lengths((value, _varint(value)) for value in range(4_096))
+"""Lengths as they are written before a message, or numbers that are not negative: seven bits in a byte, the lowest first.
 
-    https://protobuf.dev/programming-guides/encoding/#varints.
-    """
-    return _SMALL[value] if value < len(_SMALL) else _varint(value)
+https://protobuf.dev/programming-guides/encoding/#varints.
+"""
 
 
 def field(number: int, message: bytes) -> bytes:
     """Return a message as a field of another one, with a number up to 15."""
-    return b"".join((_tag(number), length(len(message)), message))
+    return b"".join((_tag(number), LENGTHS[len(message)], message))
 
 
 def _tag(number: int) -> bytes:
@@ -212,5 +241,5 @@ def _request(beginnings: tuple[bytes, bytes], in_resource: int, in_request: int,
     of_resource, of_scope = beginnings
     entries = tuple(entries)
     in_scope = len(of_scope) + sum(map(len, entries))
-    of_resource = b"".join((of_resource, _tag(in_resource), length(in_scope)))
-    return b"".join((_tag(in_request), length(len(of_resource) + in_scope), of_resource, of_scope, *entries))
+    of_resource = b"".join((of_resource, _tag(in_resource), LENGTHS[in_scope]))
+    return b"".join((_tag(in_request), LENGTHS[len(of_resource) + in_scope], of_resource, of_scope, *entries))

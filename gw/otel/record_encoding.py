@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from struct import Struct
 from struct import error as StructError
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
@@ -23,23 +23,25 @@ from gw.otel import conventions as names
 from gw.otel.export_messages import Signal
 from gw.otel.otlp_encoding import (
     ATTRIBUTE,
+    LENGTHS,
     LOCAL,
     LOGS_FIELD,
     REMOTE,
     SPANS_FIELD,
     AttributeParts,
+    BeforeTexts,
+    CountParts,
     field,
-    length,
     log_message,
     span_message,
 )
+from gw.otel.record_metrics import RecordMetrics, RecordSeries
 from gw.otel.spans import (
     NOT_CALLED,
     count_of,
     digest_of,
     digest_of_request,
     request_attributes,
-    seconds_of,
     spans_of,
 )
 from gw.types.usage import NANO, AttemptRecord, RequestRecord
@@ -84,7 +86,7 @@ _ROOT = SpanMessage(flags=LOCAL).SerializeToString()
 _CHILD = SpanMessage(flags=REMOTE).SerializeToString()  # of a span of the caller
 _IDS_AND_TIMES = "16s2s8s1sQ1sQ"  # trace id, span id, start, end; the first without what is before it
 _TIMES_AND_IDS = "Q1sQ2s16s2s8s"  # the same of a log: end, observed, trace id, span id
-Number = float | bytes
+Number: TypeAlias = float | bytes
 """Value of an attribute that is a number; b"" if the request does not have it."""
 
 
@@ -96,32 +98,37 @@ class EncodedRecord(msgspec.Struct, frozen=True, gc=False):
     logs: bytes
 
 
+_Part: TypeAlias = tuple[bytes, bytes, bytes, Callable[..., bytes]]
+"""Beginning of a message before its ids and times, those of its two attributes that are numbers, and the function that packs them all.
+
+If a request does not have one of the numbers, both it and what is before it are empty.
+"""
+
+
 class _Kept(msgspec.Struct, frozen=True, gc=False):
-    """Parts of messages that many requests share: of the request's span, of that of its call, of the log.
+    """Parts of messages that many requests share, and the series that count them."""
 
-    Each is packed at once, with two numbers that are attributes. If a request does not have one of them, both it and what is before it
-    are empty.
-    """
-
-    request: bytes
-    first_byte: bytes
-    overhead: bytes
-    pack_request: Callable[..., bytes]
-    call: bytes
-    first_chunk: bytes
-    cost: bytes
-    pack_call: Callable[..., bytes]
-    log: bytes
-    log_first_byte: bytes
-    log_overhead: bytes
-    pack_log: Callable[..., bytes]
+    request: _Part
+    call: _Part
+    log: _Part
+    series: RecordSeries | None
 
 
 class RecordEncoder:
-    def __init__(self, signals: Sequence[Signal]) -> None:
+    def __init__(self, signals: Sequence[Signal], metrics: RecordMetrics | None = None) -> None:
+        """`metrics` count each record that is encoded, too."""
+        self._metrics = metrics
         self._has_traces, self._has_logs = "traces" in signals, "logs" in signals
         self._kept: dict[tuple[Any, ...], _Kept] = {}
         self._of_span, self._of_log, self._of_both = AttributeParts(SpanMessage), AttributeParts(LogRecord), AttributeParts()
+        self._before_id = BeforeTexts(self._of_both, "gw.request.id")
+        self._input, self._output, self._cache_read, self._cache_write, self._reasoning, self._characters = (
+            CountParts(self._of_span, name)
+            for name in (
+                names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.CACHE_READ_TOKENS, names.CACHE_WRITE_TOKENS, names.REASONING_TOKENS,
+                "gw.speech.characters",
+            )
+        )  # fmt: skip
 
     def encode(self, record: RequestRecord) -> EncodedRecord:
         """Return a record's entries. Raises ValueError for a text or number that no message can hold."""
@@ -136,6 +143,8 @@ class RecordEncoder:
             len(attempts) != 1 or attempts[0].outcome in NOT_CALLED or attempts[0].lost_s is not None or record.heard or record.earlier
             or record.wasted_nusd or (record.trace is not None and record.trace.state)
         ):  # fmt: skip
+            if self._metrics is not None:
+                self._metrics.observe(record)
             return self._span_by_span(record)
         attempt = attempts[0]
         same = (
@@ -144,7 +153,11 @@ class RecordEncoder:
         )  # fmt: skip
         kept = self._kept.get(same)
         if kept is None:
+            if self._metrics is not None:
+                self._metrics.observe(record)
             kept = self._keep(same, record)
+        elif kept.series is not None:
+            kept.series.count(record, attempt)
         return self._completed(kept, record, attempt)
 
     def _span_by_span(self, record: RequestRecord) -> EncodedRecord:
@@ -184,60 +197,63 @@ class RecordEncoder:
         log_first_byte = before("gw.time_to_first_byte") if first_byte else b""
         log_overhead = before("gw.overhead") if overhead else b""
         self._kept[same] = kept = _Kept(
-            request, first_byte, overhead, Struct(f"<{len(request)}s{_IDS_AND_TIMES}{_number(first_byte)}{_number(overhead)}").pack,
-            call, first_chunk, cost, Struct(f"<{len(call)}s8s2s{_IDS_AND_TIMES}{_number(first_chunk)}{_number(cost)}").pack,
-            of_log, log_first_byte, log_overhead,
-            Struct(f"<{len(of_log)}s{_TIMES_AND_IDS}{_number(log_first_byte)}{_number(log_overhead)}").pack,
+            (request, first_byte, overhead, _packer(request, _IDS_AND_TIMES, first_byte, overhead)),
+            (call, first_chunk, cost, _packer(call, f"8s2s{_IDS_AND_TIMES}", first_chunk, cost)),
+            (of_log, log_first_byte, log_overhead, _packer(of_log, _TIMES_AND_IDS, log_first_byte, log_overhead)),
+            None if self._metrics is None else self._metrics.series_of(record, of_call),
         )  # fmt: skip
         return kept
 
     def _completed(self, kept: _Kept, record: RequestRecord, attempt: AttemptRecord) -> EncodedRecord:
         digest = digest_of_request(record.id)
-        own, of_caller = digest[:8], record.trace
-        if of_caller is not None:
-            trace = bytes.fromhex(of_caller.trace_id)
+        if record.trace is not None:
+            trace = bytes.fromhex(record.trace.trace_id)
         else:
             trace = digest[:16] if not record.turn_id else digest_of("turn", record.project, record.turn_id)[:16]
-        first_byte = b"" if record.ttfb_ms is None else seconds_of(record.ttfb_ms)
-        overhead = b"" if record.gateway_ms is None else seconds_of(record.gateway_ms)
+        first_ms, overhead_ms = record.ttfb_ms, record.gateway_ms
+        first_byte = b"" if first_ms is None else int(first_ms * 1_000 + 0.5) / 1_000_000  # as `seconds_of`, without a call
+        overhead = b"" if overhead_ms is None else int(overhead_ms * 1_000 + 0.5) / 1_000_000
         texts = self._texts(record)
         traces = self._spans(kept, record, attempt, digest, trace, first_byte, overhead, texts) if self._has_traces else b""
-        logs = self._log(kept, record, own, trace, first_byte, overhead, texts) if self._has_logs else b""
+        logs = self._log(kept.log, record, digest, trace, first_byte, overhead, texts) if self._has_logs else b""
         return EncodedRecord(2, traces, logs)
 
     def _spans(
         self, kept: _Kept, record: RequestRecord, attempt: AttemptRecord, digest: bytes, trace: bytes,
         first_byte: Number, overhead: Number, texts: Sequence[bytes],
     ) -> bytes:  # fmt: skip
-        own, start = digest[:8], int(record.timestamp * NANO)
+        own, start, first_ms, cost_nusd = digest[:8], int(record.timestamp * NANO), attempt.ttfb_ms, record.cost_nusd
         at = start + int(attempt.started_ms * _MS)
-        request = kept.pack_request(
-            kept.request, trace, _SPAN_ID, own, _START, start, _END, start + int(record.total_latency_ms * _MS),
-            kept.first_byte, first_byte, kept.overhead, overhead,
+        before, before_first_byte, before_overhead, pack = kept.request
+        request = pack(
+            before, trace, _SPAN_ID, own, _START, start, _END, start + int(record.total_latency_ms * _MS),
+            before_first_byte, first_byte, before_overhead, overhead,
         )  # fmt: skip
-        call = kept.pack_call(  # its id: `call_id_in` of attempt 0
-            kept.call, own, _TRACE_ID, trace, _SPAN_ID, digest[16:24], _START, at, _END, at + int(attempt.duration_ms * _MS),
-            kept.first_chunk, b"" if attempt.ttfb_ms is None else seconds_of(attempt.ttfb_ms),
-            kept.cost, b"" if record.cost_nusd is None else record.cost_nusd / NANO,
+        before, before_first_chunk, before_cost, pack = kept.call
+        call = pack(  # its id: `call_id_in` of attempt 0
+            before, own, _TRACE_ID, trace, _SPAN_ID, digest[16:24], _START, at, _END, at + int(attempt.duration_ms * _MS),
+            before_first_chunk, b"" if first_ms is None else int(first_ms * 1_000 + 0.5) / 1_000_000,
+            before_cost, b"" if cost_nusd is None else cost_nusd / NANO,
         )  # fmt: skip
-        more_of_request, more_of_call = _OF_SPAN.join(texts), b"".join(_used_by(record, attempt, self._of_span))
+        more_of_request, more_of_call = _OF_SPAN.join(texts), self._used_by(record, attempt)
         if record.trace is not None:
             more_of_request += _PARENT_ID + bytes.fromhex(record.trace.span_id)
         return b"".join((
-            _SPANS, length(len(request) + len(more_of_request)), request, more_of_request,
-            _SPANS, length(len(call) + len(more_of_call)), call, more_of_call,
+            _SPANS, LENGTHS[len(request) + len(more_of_request)], request, more_of_request,
+            _SPANS, LENGTHS[len(call) + len(more_of_call)], call, more_of_call,
         ))  # fmt: skip
 
     def _log(
-        self, kept: _Kept, record: RequestRecord, own: bytes, trace: bytes, first_byte: Number, overhead: Number, texts: Sequence[bytes]
+        self, part: _Part, record: RequestRecord, digest: bytes, trace: bytes, first_byte: Number, overhead: Number, texts: Sequence[bytes]
     ) -> bytes:
         end = int((record.timestamp + record.total_latency_ms / 1_000) * NANO)
-        log = kept.pack_log(
-            kept.log, end, _OBSERVED, end, _LOG_TRACE_ID, trace, _LOG_SPAN_ID, own,
-            kept.log_first_byte, first_byte, kept.log_overhead, overhead,
+        before, before_first_byte, before_overhead, pack = part
+        log = pack(
+            before, end, _OBSERVED, end, _LOG_TRACE_ID, trace, _LOG_SPAN_ID, digest[:8],
+            before_first_byte, first_byte, before_overhead, overhead,
         )  # fmt: skip
         more = _OF_LOG.join(texts)
-        return b"".join((_LOGS, length(len(log) + len(more)), log, more))
+        return b"".join((_LOGS, LENGTHS[len(log) + len(more)], log, more))
 
     def _texts(self, record: RequestRecord) -> list[bytes]:
         """Return the attributes of a request that are texts and not kept, of those in `request_attributes`.
@@ -245,7 +261,8 @@ class RecordEncoder:
         They have no tag. An empty part precedes them, so that tags join them (`ATTRIBUTE`).
         """
         parts = self._of_both
-        texts = [b"", parts.text("gw.request.id", record.id)]
+        own_id = record.id.encode()
+        texts = [b"", self._before_id[len(own_id)] + own_id]
         if record.key_id is not None:
             texts.append(parts.part("gw.key.id", record.key_id))
         if record.turn_id is not None:
@@ -254,28 +271,34 @@ class RecordEncoder:
             texts.append(parts.text(names.CONVERSATION, record.session_id))
         return texts
 
+    def _used_by(self, record: RequestRecord, attempt: AttemptRecord) -> bytes:
+        """Return the attributes of the only call that are neither kept nor packed with its times, of those in `attempt_attributes`."""
+        usage, parts = record.usage, self._of_span
+        if record.modality == "llm" or usage.input_tokens or usage.output_tokens:
+            used = self._input[usage.input_tokens] + self._output[usage.output_tokens]
+        else:
+            used = b""
+        if record.session_id is not None:
+            used += parts.text(names.CONVERSATION, record.session_id)
+        if attempt.routing:
+            used += parts.text("gw.route.reason", attempt.routing)
+        if usage.cached_input_tokens:
+            used += self._cache_read[usage.cached_input_tokens]
+        if usage.cache_write_tokens:
+            used += self._cache_write[usage.cache_write_tokens]
+        if usage.reasoning_tokens is not None:
+            used += self._reasoning[usage.reasoning_tokens]
+        if usage.audio_seconds:
+            used += parts.double("gw.speech.audio.duration", usage.audio_seconds)
+        if usage.characters:
+            used += self._characters[usage.characters]
+        return used
+
+
+def _packer(before: bytes, ids_and_times: str, before_first: bytes, before_second: bytes) -> Callable[..., bytes]:
+    return Struct(f"<{len(before)}s{ids_and_times}{_number(before_first)}{_number(before_second)}").pack
+
 
 def _number(before: bytes) -> str:
     """Return the format of an attribute that is a number, or of one that is missing."""
     return f"{len(before)}sd" if before else "0s0s"
-
-
-def _used_by(record: RequestRecord, attempt: AttemptRecord, parts: AttributeParts) -> list[bytes]:
-    """Return the attributes of the only call that are neither kept nor packed with its times, of those in `attempt_attributes`."""
-    count, usage = parts.count, record.usage
-    used = [] if record.session_id is None else [parts.text(names.CONVERSATION, record.session_id)]
-    if attempt.routing:
-        used.append(parts.text("gw.route.reason", attempt.routing))
-    if record.modality == "llm" or usage.input_tokens or usage.output_tokens:
-        used += (count(names.INPUT_TOKENS, usage.input_tokens), count(names.OUTPUT_TOKENS, usage.output_tokens))
-    if usage.cached_input_tokens:
-        used.append(count(names.CACHE_READ_TOKENS, usage.cached_input_tokens))
-    if usage.cache_write_tokens:
-        used.append(count(names.CACHE_WRITE_TOKENS, usage.cache_write_tokens))
-    if usage.reasoning_tokens is not None:
-        used.append(count(names.REASONING_TOKENS, usage.reasoning_tokens))
-    if usage.audio_seconds:
-        used.append(parts.double("gw.speech.audio.duration", usage.audio_seconds))
-    if usage.characters:
-        used.append(count("gw.speech.characters", usage.characters))
-    return used

@@ -124,6 +124,11 @@ class _RequestSeries(msgspec.Struct, frozen=True):
     requests: _Counter
     cost: _Counter
 
+    def count(self, record: RequestRecord) -> None:
+        self.requests.total += 1
+        if record.cost_nusd:
+            self.cost.total += record.cost_nusd / NANO
+
 
 class _CallSeries(msgspec.Struct, frozen=True):
     duration: _Distribution
@@ -132,6 +137,33 @@ class _CallSeries(msgspec.Struct, frozen=True):
     output: _Distribution
     audio: _Counter
     characters: _Counter
+
+    def count(self, attempt: AttemptRecord, usage: Usage | None) -> None:
+        self.duration.record(attempt.duration_ms / 1_000)
+        if attempt.ttfb_ms is not None:
+            self.first_chunk.record(attempt.ttfb_ms / 1_000)
+        if usage is None:
+            return
+        if usage.input_tokens:
+            self.input.record(usage.input_tokens)
+        if usage.output_tokens:
+            self.output.record(usage.output_tokens)
+        if usage.audio_seconds:
+            self.audio.total += usage.audio_seconds
+        if usage.characters:
+            self.characters.total += usage.characters
+
+
+class RecordSeries(msgspec.Struct, frozen=True):
+    """Series that count records of a kind."""
+
+    request: _RequestSeries
+    call: _CallSeries
+
+    def count(self, record: RequestRecord, attempt: AttemptRecord) -> None:
+        """Count a record with a single call of a provider."""
+        self.request.count(record)
+        self.call.count(attempt, record.usage)
 
 
 class RecordMetrics:
@@ -152,32 +184,23 @@ class RecordMetrics:
 
     def observe(self, record: RequestRecord) -> None:
         """Count a record."""
-        key = (record.modality, record.model_id, record.status)
-        of_request = self._of_requests.get(key) or self._keep_request(key, record)
-        of_request.requests.total += 1
-        if record.cost_nusd:
-            of_request.cost.total += record.cost_nusd / NANO
         called = [attempt for attempt in record.attempts if attempt.outcome not in NOT_CALLED]
+        self._series_of_request(record).count(record)
         for attempt in called:
             usage = record.usage if len(called) == 1 else usage_of(record, attempt, is_only=False)
-            self._observe_call(record, attempt, usage)
+            self._series_of_call(record, attempt).count(attempt, usage)
 
-    def _observe_call(self, record: RequestRecord, attempt: AttemptRecord, usage: Usage | None) -> None:
+    def series_of(self, record: RequestRecord, attempt: AttemptRecord) -> RecordSeries:
+        """Return where to count records like this one, that have a single call of a provider."""
+        return RecordSeries(self._series_of_request(record), self._series_of_call(record, attempt))
+
+    def _series_of_request(self, record: RequestRecord) -> _RequestSeries:
+        key = (record.modality, record.model_id, record.status)
+        return self._of_requests.get(key) or self._keep_request(key, record)
+
+    def _series_of_call(self, record: RequestRecord, attempt: AttemptRecord) -> _CallSeries:
         key = (record.modality, record.endpoint, attempt.model_id, attempt.provider, attempt.outcome, attempt.error_code)
-        series = self._of_calls.get(key) or self._keep_call(key, record, attempt)
-        series.duration.record(attempt.duration_ms / 1_000)
-        if attempt.ttfb_ms is not None:
-            series.first_chunk.record(attempt.ttfb_ms / 1_000)
-        if usage is None:
-            return
-        if usage.input_tokens:
-            series.input.record(usage.input_tokens)
-        if usage.output_tokens:
-            series.output.record(usage.output_tokens)
-        if usage.audio_seconds:
-            series.audio.total += usage.audio_seconds
-        if usage.characters:
-            series.characters.total += usage.characters
+        return self._of_calls.get(key) or self._keep_call(key, record, attempt)
 
     def _keep_request(self, key: tuple[str, ...], record: RequestRecord) -> _RequestSeries:
         _make_room(self._of_requests)

@@ -5,6 +5,8 @@ A module apart: the children import that one and do without trio.
 
 from __future__ import annotations
 
+import fcntl
+from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -12,6 +14,17 @@ import trio
 from gw.store.pipe_messages import framed, take_message
 
 _PIECE_BYTES: Final = 65_536
+LARGE_BYTES: Final = 1 << 20
+"""Size of a pipe for large messages: the most that Linux gives a user who is not root (`man 7 pipe`, /proc/sys/fs/pipe-max-size)."""
+
+
+def make_room(process: trio.Process) -> None:
+    """Let a message of up to LARGE_BYTES to the process take one write, and not one for each 64 kB that it has read. Linux only."""
+    assert process.stdin is not None
+    set_size = getattr(fcntl, "F_SETPIPE_SZ", None)
+    if set_size is not None and isinstance(process.stdin, trio.lowlevel.FdStream):
+        with suppress(OSError):  # the user has too many large pipes
+            fcntl.fcntl(process.stdin.fileno(), set_size, LARGE_BYTES)
 
 
 async def send_to(process: trio.Process, message: object) -> None:

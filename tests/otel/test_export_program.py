@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import tracemalloc
 
+import msgspec
+
 from gw.otel.export_messages import ExportCounters
 from gw.otel.export_program import BATCH, ExportQueue
 from gw.otel.record_encoding import RecordEncoder
@@ -19,16 +21,24 @@ def encoded(*ids: str):
 
 def test_records_are_taken_in_order_and_counted():
     queue = ExportQueue()
-    batch, last = encoded(*(f"r{n}" for n in range(BATCH))), encoded("last")
+    batch, last = encoded(*(f"r{n}" for n in range(BATCH // 2))), encoded("last")
     queue.put(batch + last)
     assert queue.take(0) == batch
-    assert queue.counters() == ExportCounters(pending=2 * BATCH + 2)
+    assert queue.counters() == ExportCounters(pending=BATCH + 2)
     queue.settle(rejected=3, error="")
     queue.close(1.0)
     assert queue.take(0) == last
     queue.settle(rejected=0, error="")
     assert queue.take(0) is None
-    assert queue.counters() == ExportCounters(exported=2 * BATCH + 2 - 3, rejected=3)
+    assert queue.counters() == ExportCounters(exported=BATCH + 2 - 3, rejected=3)
+
+
+def test_a_request_has_a_bounded_number_of_spans_but_one_record_at_least():
+    queue = ExportQueue(gather_s=0)
+    large, small = msgspec.structs.replace(*encoded("a"), spans=BATCH + 5), msgspec.structs.replace(*encoded("b"), spans=BATCH - 3)
+    queue.put([small, *encoded("c", "d"), large, *encoded("e")])
+    assert [[record.spans for record in queue.take(0)] for _ in range(4)] == [[BATCH - 3, 2], [2], [BATCH + 5], [2]]
+    assert queue.counters() == ExportCounters(pending=2)
 
 
 def test_the_oldest_make_room():

@@ -8,14 +8,14 @@ from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.trace.v1.trace_pb2 import ScopeSpans, Span
 
 from gw.otel import otlp_encoding
-from gw.otel.otlp_encoding import ATTRIBUTE, AttributeParts, any_value, field, length
+from gw.otel.otlp_encoding import ATTRIBUTE, LENGTHS, AttributeParts, any_value, field
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 4_095, 4_096, 16_384, 3_000_000])
 def test_a_message_in_another_one(size):
     span = Span(name="x" * size).SerializeToString()
     assert field(ScopeSpans.SPANS_FIELD_NUMBER, span) == ScopeSpans(spans=[Span(name="x" * size)]).SerializeToString()
-    assert len(length(len(span))) == 1 + sum(len(span) >= 128**power for power in (1, 2, 3))
+    assert len(LENGTHS[len(span)]) == 1 + sum(len(span) >= 128**power for power in (1, 2, 3))
 
 
 @pytest.mark.parametrize("message", [Span, LogRecord])

@@ -61,7 +61,7 @@ def test_metrics_count_each_record():
         assert sender.send("metrics", ()) == Sent()
         assert receiver.metrics == {}
         for each in (record("a"), record("b"), speech):
-            sender.count(each)
+            sender.metrics.observe(each)
         assert sender.send("metrics", ()) == Sent()
         (labels, point), other = receiver.metrics["gen_ai.client.operation.duration"]
         assert labels == {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "gpt-x"}

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
 
+import pytest
 import trio
 
-from gw.store.process_pipes import receive_from, send_to
+from gw.store.process_pipes import LARGE_BYTES, make_room, receive_from, send_to
 
 ECHO = """
 import sys
@@ -29,3 +31,14 @@ async def test_messages_go_both_ways_until_the_process_ends():
         await process.wait()
     await process.stdin.aclose()
     await process.stdout.aclose()
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="the size of a pipe can be set on Linux alone")
+async def test_a_large_message_takes_one_write_after_room_was_made():
+    process = await trio.lowlevel.open_process([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    before = fcntl.fcntl(process.stdin.fileno(), fcntl.F_GETPIPE_SZ)
+    make_room(process)
+    assert before < fcntl.fcntl(process.stdin.fileno(), fcntl.F_GETPIPE_SZ) == LARGE_BYTES
+    await process.stdin.aclose()
+    with trio.fail_after(30):
+        await process.wait()
