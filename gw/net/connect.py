@@ -32,6 +32,8 @@ class Origin:
     prefix: bytes = b""
     public_only: bool = False
     """Only addresses of the public internet may be connected to, whatever the name resolves to."""
+    http2: bool = False
+    """HTTP/2 is asked for in the handshake of TLS."""
 
     @classmethod
     def parse(cls, base_url: str, *, public_only: bool = False) -> Origin:
@@ -85,7 +87,7 @@ async def connect_tcp(origin: Origin, ssl_context: ssl.SSLContext | None = None)
             continue
         if origin.scheme != "https":
             return transport
-        return await start_tls(transport, origin.host, ssl_context or client_context())
+        return await start_tls(transport, origin.host, ssl_context or client_context(http2=origin.http2))
     raise failure
 
 

@@ -19,11 +19,11 @@ from gw.types.pending import READY, Pending
 
 
 @cache
-def client_context() -> ssl.SSLContext:
-    """Return the system's trust store; TLS 1.2 and up; HTTP/1.1 only. Read once: it takes some milliseconds."""
+def client_context(*, http2: bool = False) -> ssl.SSLContext:
+    """Return the system's trust store; TLS 1.2 and up; HTTP/1.1 only, or HTTP/2. Read once: it takes some milliseconds."""
     require_descriptor()  # a context without the trust store would be kept
     context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols(["h2" if http2 else "http/1.1"])
     context.options |= ssl.OP_NO_RENEGOTIATION
     return context
 

@@ -1,16 +1,17 @@
-"""Google Cloud: speech and recordings over HTTP; live speech by sentence."""
+"""Google Cloud: speech and recordings over HTTP, live transcription by gRPC, and live speech by sentence."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import partial
 
 from gw.net.http1 import HttpResponse
 from gw.providers.google_account import at_service, key_headers, location_of, project_of
 from gw.providers.http_call import HttpCall, check_get
 from gw.providers.sentence_tts import by_sentence
-from gw.providers.spec import Account, Honours, ProviderSpec, SpeakStream, rejected, require_voice
+from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakStream, rejected, require_voice
 from gw.providers.speech_call import WholeTranscript, closing_chunks
 from gw.types.audio import AudioFormat
 from gw.types.speech_settings import (
@@ -23,9 +24,16 @@ from gw.types.speech_settings import (
     SPEED,
     WORD_TIMESTAMPS,
 )
-from gw.types.stt import AudioSource, TranscribeRequest
+from gw.types.stt import AudioSource, ListenRequest, TranscribeRequest
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest
-from gw.wire import google_cloud_recordings, google_cloud_speak, vendor_errors
+from gw.wire import (
+    google_cloud_listen,
+    google_cloud_messages,
+    google_cloud_recordings,
+    google_cloud_speak,
+    vendor_errors,
+)
+from gw.wire.google_cloud_listen import GoogleCloudListenClient
 
 _LIMIT = 64 * 1024 * 1024  # bytes of an answer: a text of 5,000 bytes is spoken in some ten minutes
 _PIECE = 32 * 1024
@@ -94,6 +102,29 @@ def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[WholeTr
     return HttpCall(at_service(account, "speech"), path, headers, _Base64Body(head, request.audio, tail), _classify, read)
 
 
+@asynccontextmanager
+async def listen(request: ListenRequest, account: Account) -> AsyncIterator[ListenSession]:
+    """`google.cloud.speech.v2.Speech/StreamingRecognize`."""
+    from gw.net.grpc_call import GrpcCall, dial_grpc_call  # HTTP/2 is loaded for this alone
+    from gw.providers.google_session import GoogleListenSession
+
+    recognizer = google_cloud_recordings.recognizer_of(project_of(account), location_of(account))
+    wire = GoogleCloudListenClient(account.provider_id, request, account.model, recognizer)
+    at, path = at_service(account, "speech"), google_cloud_listen.PATH.encode()
+
+    async def dial() -> GrpcCall:
+        headers = [*key_headers(account), *account.headers]   # a token of the first call may have ended
+        return await dial_grpc_call(account.provider_id, at.origin, path, headers=headers, connect=account.pool.connect)
+
+    pace, secrets = google_cloud_listen.pace_of(request), (account.api_key.reveal(),)
+    session = GoogleListenSession(account.provider_id, wire, dial, pace, secrets)
+    try:
+        await session.open()
+        yield session
+    finally:
+        await session.leave()
+
+
 async def check(account: Account) -> None:
     """Raise ProviderError unless the list of voices comes, which needs the key."""
     at = at_service(account, "texttospeech")
@@ -107,12 +138,18 @@ _RECORDINGS: Honours = {
     DIARIZE: lambda request, account: google_cloud_recordings.tells_speakers(account.model),
     WORD_TIMESTAMPS: lambda request, account: google_cloud_recordings.has_word_times(account.model),
 }  # fmt: skip
+_LISTEN: Honours = {
+    LANGUAGE: lambda request, account: google_cloud_recordings.locale_of(request, account.model) is not None,
+    KEYTERMS: True, PROFANITY_FILTER: True,
+}  # fmt: skip
 
 SPEC = ProviderSpec(
     type="google_cloud", base_url="https://texttospeech.googleapis.com", dialect="google_cloud", check=check,
-    default_voice=lambda model: None, transcribe=transcribe,
-    speak=speak, speak_live=by_sentence(speak), honours={"speak": _SPEECH, "speak_live": _SPEECH, "transcribe": _RECORDINGS},
+    default_voice=lambda model: None, transcribe=transcribe, listen=listen,
+    speak=speak, speak_live=by_sentence(speak),
+    honours={"speak": _SPEECH, "speak_live": _SPEECH, "transcribe": _RECORDINGS, "listen": _LISTEN},
+    listen_formats=frozenset(google_cloud_messages.ENCODINGS), listen_rates_hz=google_cloud_listen.RATES_HZ,
     speak_formats=frozenset(google_cloud_speak.FORMATS),
     billed_channels=lambda request, model: google_cloud_recordings.channels_of(request),
-    transports={"speak_live": "as speech, by sentence"}, reported=frozenset({"transcribe"}),
+    transports={"listen": "gRPC", "speak_live": "as speech, by sentence"}, reported=frozenset({"transcribe"}),
 )

@@ -106,3 +106,55 @@ async def test_errors_of_a_recording(address):
     key, model = await trio.to_thread.run_sync(use)
     assert key[0] == 401
     assert (model[0], "does not exist" in model[1]) == (400, True)
+
+
+def streamed(address: str, key: str = "test-key", model: str = "chirp_2", piece: int = 3_200) -> list[Any]:
+    """Return what the SDK reads of a live session, by gRPC."""
+    import grpc
+    from google.cloud import speech_v2 as stt
+    from google.cloud.speech_v2.services.speech.transports.grpc import SpeechGrpcTransport
+
+    pcm = b"".join(fsk.encode(TEXT, 16_000)) + bytes(32_000)
+    decoding = stt.ExplicitDecodingConfig(
+        encoding=stt.ExplicitDecodingConfig.AudioEncoding.LINEAR16, sample_rate_hertz=16_000, audio_channel_count=1
+    )
+    config = stt.RecognitionConfig(
+        explicit_decoding_config=decoding, model=model, language_codes=["en-US"],
+        features=stt.RecognitionFeatures(enable_word_time_offsets=True),
+    )  # fmt: skip
+    streaming = stt.StreamingRecognitionConfig(
+        config=config, streaming_features=stt.StreamingRecognitionFeatures(interim_results=True)
+    )
+    first = stt.StreamingRecognizeRequest(recognizer="projects/acme/locations/global/recognizers/_", streaming_config=streaming)
+    requests = [first, *(stt.StreamingRecognizeRequest(audio=pcm[at : at + piece]) for at in range(0, len(pcm), piece))]
+    with grpc.insecure_channel(address.removeprefix("http://"), options=[("grpc.enable_http_proxy", 0)]) as channel:
+        client = stt.SpeechClient(transport=SpeechGrpcTransport(channel=channel))
+        answers = client.streaming_recognize(requests=iter(requests), metadata=[("x-goog-api-key", key)], timeout=60)
+        return [result for answer in answers for result in answer.results]
+
+
+async def test_a_live_session(fake, address):
+    results = await trio.to_thread.run_sync(lambda: streamed(address))
+    assert any(not result.is_final for result in results)
+    (final,) = [result for result in results if result.is_final]
+    best = final.alternatives[0]
+    assert (best.transcript, [word.word for word in best.words]) == (TEXT, TEXT.split())
+    assert (final.language_code, best.words[0].start_offset < best.words[-1].end_offset <= final.result_end_offset) == ("en-US", True)
+    assert fake.ledger[0].fields["model"] == "chirp_2"
+
+
+async def test_errors_of_a_live_session(address):
+    def use() -> list[tuple[str, str]]:
+        from google.api_core.exceptions import GoogleAPICallError
+
+        answers = []
+        for arguments in ({"key": "wrong"}, {"model": "nova"}, {"piece": 16_000}):
+            with pytest.raises(GoogleAPICallError) as caught:
+                streamed(address, **arguments)
+            answers.append((caught.value.grpc_status_code.name, caught.value.message))
+        return answers
+
+    key, model, piece = await trio.to_thread.run_sync(use)
+    assert key[0] == "UNAUTHENTICATED"
+    assert (model[0], "does not exist" in model[1]) == ("INVALID_ARGUMENT", True)
+    assert (piece[0], "15 KB" in piece[1]) == ("INVALID_ARGUMENT", True)

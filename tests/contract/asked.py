@@ -78,7 +78,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "hume": VendorSetup(make=FakeHume, tts="octave-1"),
     "aws_polly": VendorSetup(make=FakeAwsPolly, tts="neural"),
     "aws_transcribe": VendorSetup(make=FakeAwsTranscribe, live="standard"),
-    "google_cloud": VendorSetup(make=FakeGoogleCloud, more=", project: acme", stt="chirp_2", tts="chirp3-hd"),
+    "google_cloud": VendorSetup(make=FakeGoogleCloud, more=", project: acme", stt="chirp_2", live="chirp_2", tts="chirp3-hd"),
     "azure_speech": VendorSetup(make=FakeAzureSpeech, stt="standard", live="standard", tts="neural"),
     "whisper": VendorSetup(make=FakeSpeaches, path="/v1", stt="Systran/faster-whisper-small", live="Systran/faster-whisper-small"),
     "kokoro": VendorSetup(make=FakeOpenAI, path="/v1", tts="kokoro"),

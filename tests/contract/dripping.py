@@ -20,6 +20,7 @@ from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.gladia import FakeGladia
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.hume import FakeHume
 from tests.fakes.vendors.inworld import FakeInworld
 from tests.fakes.vendors.minimax import FakeMiniMax
@@ -79,6 +80,7 @@ LISTENERS = (
     Behind("gladia", FakeGladia, "solaria-1"),
     Behind("azure_speech", FakeAzureSpeech, "standard"),
     Behind("aws_transcribe", FakeAwsTranscribe, "standard"),
+    Behind("google_cloud", FakeGoogleCloud, "chirp_2"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

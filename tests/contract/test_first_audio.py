@@ -18,6 +18,7 @@ import trio
 from gw.net.http1 import Origin
 from gw.net.ws import open_ws
 from gw.providers.spec import spec_of
+from gw.wire import google_cloud_messages
 from gw.wire.aws_event_stream import decode_message
 from tests.contract.dripping import (
     FORMS,
@@ -39,7 +40,7 @@ from tests.fakes.hosting import GATEWAY, Plane, hosted, open_plane
 from tests.fakes.vendors.openai import FakeOpenAI
 
 CONFIG = """
-providers: {house: {type: sim, latency_ms: 0}, behind: {type: TYPE, api_key: "KEY", base_url: "http://vendor.testPATH"}}
+providers: {house: {type: sim, latency_ms: 0}, behind: {type: TYPE, api_key: "KEY", base_url: "http://vendor.testPATH"MORE}}
 models: {tts: {VOICE: {default_voice: alloy}}, stt: [EARS], llm: [house/echo]}
 stacks: {trio: {stt: house/tone, llm: house/echo, tts: VOICE}}
 routing: {first_event_s: {tts: 60, stt: 60, llm: 60}, idle_s: 60}
@@ -50,6 +51,7 @@ VENDOR = Origin.parse("http://vendor.test")
 @asynccontextmanager
 async def _plane(tmp_path: Path, behind: Behind, dripping: Dripping) -> AsyncIterator[Plane]:
     text = CONFIG.replace("TYPE", behind.type).replace("KEY", KEY)
+    text = text.replace("MORE", ", project: acme" if behind.type == "google_cloud" else "")
     text = text.replace("PATH", "/v1" if spec_of(behind.type).base_url.endswith("/v1") else "")
     text = text.replace("VOICE", "house/tone" if behind in LISTENERS else behind.model)
     text = text.replace("EARS", f"house/tone, {behind.model}" if behind in LISTENERS else "house/tone")
@@ -147,6 +149,9 @@ def _has_words(data: str | bytes) -> bool:
     if isinstance(data, str) and "\r\n\r\n" in data:  # headers before the JSON, as Azure Speech sends
         data = data.partition("\r\n\r\n")[2]
     if isinstance(data, bytes):
+        with suppress(ValueError):  # not an answer of Google's
+            if any(result.text for result in google_cloud_messages.decode_answer(data).results):
+                return True
         with suppress(ValueError):  # not a message of Amazon's event stream
             data = decode_message(data).payload
     try:

@@ -12,6 +12,7 @@ import trio
 
 from gw.net.ws import WsClosed
 from gw.types.asgi import ASGIApp
+from gw.wire import google_cloud_listen, protobuf
 from gw.wire.aws_event_stream import EventMessage, decode_message, encode_headers, encode_message
 from tests.contract.readers import READERS, Reader, Spoken, receive_speech, send
 from tests.contract.talkers import TALKERS, Talker, converse
@@ -25,6 +26,7 @@ from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.gladia import FakeGladia
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
@@ -39,21 +41,23 @@ providers:
   gl: {type: gladia, api_key: k, base_url: "http://gl.test"}
   tr: {type: aws_transcribe, api_key: k, base_url: "http://tr.test"}
   az: {type: azure_speech, api_key: k, base_url: "http://az.test"}
+  gc: {type: google_cloud, api_key: k, base_url: "http://gc.test", project: acme}
 routing: {breaker: {failures: 10000}}
 models:
   stt:
     [dg/nova-3, dg/flux-general-en, aai/universal-streaming-english, ca/ink-whisper, ca/ink-2, el/scribe_v2_realtime, so/stt-rt-v5,
-     sm/enhanced, az/standard, gl/solaria-1, tr/standard]
+     sm/enhanced, az/standard, gl/solaria-1, tr/standard, gc/chirp_2]
   tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}}
 """
 HEARS = (
     "dg/nova-3", "dg/flux-general-en", "aai/universal-streaming-english", "ca/ink-whisper", "ca/ink-2", "el/scribe_v2_realtime",
-    "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1", "tr/standard",
+    "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1", "tr/standard", "gc/chirp_2",
 )  # fmt: skip
 SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5")
 VENDORS = {
     "dg": FakeDeepgram, "aai": FakeAssemblyAI, "ca": FakeCartesia, "el": FakeElevenLabs,
     "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech, "gl": FakeGladia, "tr": FakeAwsTranscribe,
+    "gc": FakeGoogleCloud,
 }  # fmt: skip
 NUMBERS = ("1e308", "-1e308", "1" + "0" * 30, "-1" + "0" * 30, "1e400")
 _NUMBER = re.compile(r"(?<=[:,\[])\s*-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=\s*[,}\]])")
@@ -70,12 +74,38 @@ def _event_in(frame: bytes) -> EventMessage | None:
         return None
 
 
+def _answer_with(frame: bytes, number: str) -> bytes:
+    """Return an answer of Google's with these seconds, as far as 64 bits have them, in place of all that it has."""
+    duration = protobuf.number_field(1, 2**63 if number.startswith("-") else 2**63 - 1)
+
+    def changed(message: bytes, *path: int) -> bytes:
+        """Return a message with the durations of its results, and of their words, replaced."""
+        parts = []
+        for field, value in protobuf.fields(message):
+            here = (*path, field)
+            if here in ((6, 4), (6, 1, 3, 1), (6, 1, 3, 2)):
+                parts.append(protobuf.bytes_field(field, duration))
+            elif here in ((6,), (6, 1), (6, 1, 3)):
+                parts.append(protobuf.bytes_field(field, changed(protobuf.data(value), *here)))
+            elif isinstance(value, int):
+                parts.append(protobuf.number_field(field, value))
+            elif here not in ((6, 1, 2), (6, 1, 3, 4)):   # but confidences
+                parts.append(protobuf.bytes_field(field, value))
+        return b"".join(parts)
+
+    return changed(frame)
+
+
 def with_numbers(app: ASGIApp, number: str, changed: list[str]) -> ASGIApp:
     """Return the vendor, with this in place of every number that it sends over a socket."""
 
     async def run(scope: Any, receive: Any, sends: Any) -> None:
         async def odd(message: Any) -> None:
-            if (frame := message.get("bytes")) and (event := _event_in(frame)) is not None:
+            frame = message.get("bytes")
+            if frame and scope["path"] == google_cloud_listen.PATH:
+                changed.append("an answer")
+                message = {**message, "bytes": _answer_with(frame, number)}
+            elif frame and (event := _event_in(frame)) is not None:
                 other = _NUMBER.sub(number, event.payload.decode())
                 if other.encode() != event.payload:
                     changed.append(other)
@@ -135,5 +165,5 @@ async def test_every_number_of_every_vendor_to_every_caller(tmp_path, autojump_c
                     affected |= {model} if changed else set()
                     assert sum(record.cost_nusd or 0 for record in plane.kept.records) <= MOST_NUSD
     ran.check()
-    assert len(NUMBERS) * len(pairs) == 530
+    assert len(NUMBERS) * len(pairs) == 570
     assert affected == {*HEARS, *SPEAKS}

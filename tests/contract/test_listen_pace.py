@@ -18,6 +18,7 @@ from gw.wire import (
     deepgram_listen,
     elevenlabs_listen,
     gladia_listen,
+    google_cloud_listen,
     soniox_listen,
     speechmatics_listen,
 )
@@ -126,6 +127,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Amazon Transcribe: silence ends a segment, after the vendor's own time
         (aws_transcribe_listen.pace_of(request()), due(0.0, 1.9, **flushed(1.9))),
         (aws_transcribe_listen.pace_of(request(endpointing_ms=500, interim_results=False)), due(0.0, 1.9, 20.0, **flushed(0.5))),
+        # Google Cloud: silence ends an utterance, after the vendor's own time
+        (google_cloud_listen.pace_of(request()), due(0.0, 1.57, **flushed(1.57))),
+        (google_cloud_listen.pace_of(request(endpointing_ms=500, interim_results=False)), due(0.0, 1.57, 20.0, **flushed(0.5))),
         # Azure Speech: silence ends a phrase
         (azure_speech_listen.pace_of(request()), due(0.0, 0.65, **flushed(1.2))),
         (azure_speech_listen.pace_of(request(endpointing_ms=50, interim_results=False)), due(0.0, 0.1, 20.0, **flushed(0.1))),

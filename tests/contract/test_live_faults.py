@@ -36,7 +36,7 @@ SOCKETS = [
     (type_, kind)
     for kind, types in (("listen", LISTEN), ("speak_live", SPEAK_LIVE))
     for type_ in types
-    if spec_of(type_).needs_address and not spec_of(type_).transport(kind).startswith("as ")
+    if spec_of(type_).needs_address and "WebSocket" in spec_of(type_).transport(kind)
 ]
 IDS = [f"{type_} {kind}" for type_, kind in SOCKETS]
 Send = Callable[[bytes], Awaitable[None]]

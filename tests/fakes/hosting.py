@@ -43,6 +43,7 @@ from gw.types.usage import Intent, RequestRecord
 from gw.web import connection
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
+from tests.fakes import grpc_host
 from tests.fakes.net import FakeNet, Handler, MemoryTransport, StreamTransport
 
 NOON = 20_000 * 86_400 + 43_200
@@ -50,13 +51,32 @@ GATEWAY = Origin.parse("http://gateway.test")
 
 
 def hosted(app: ASGIApp, serve: Serve | None = None) -> Handler:
-    """A host for FakeNet that serves `app`."""
+    """A host for FakeNet that serves `app`; its sockets also by gRPC, to a client that begins with HTTP/2."""
     server = http_server(app, serve)
 
     async def run(stream: trio.abc.Stream) -> None:
-        await server.run_connection(StreamTransport(stream))
+        first = bytes(await stream.receive_some(65_536))
+        if first.startswith(grpc_host.PREFACE):
+            await grpc_host.run_grpc(app, stream, first)
+        elif first:
+            await server.run_connection(BegunTransport(stream, first))
 
     return run
+
+
+class BegunTransport(StreamTransport):
+    """A stream whose first bytes were read."""
+
+    def __init__(self, stream: trio.abc.Stream, first: bytes) -> None:
+        super().__init__(stream)
+        self._first = first
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if first := self._first:
+            self._first = b""
+            await trio.lowlevel.checkpoint()
+            return first
+        return await super().receive_some(max_bytes)
 
 
 def http_server(app: ASGIApp, serve: Serve | None = None) -> HttpServer:

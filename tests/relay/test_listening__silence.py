@@ -19,18 +19,19 @@ from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 from tests.fakes.vendors.elevenlabs import FakeElevenLabs
 from tests.fakes.vendors.gladia import FakeGladia
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
 
 FAKES = {
     "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
     "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics, "azure_speech": FakeAzureSpeech, "gladia": FakeGladia,
-    "aws_transcribe": FakeAwsTranscribe,
+    "aws_transcribe": FakeAwsTranscribe, "google_cloud": FakeGoogleCloud,
 }  # fmt: skip
 MODELS = {
     "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
     "soniox": "stt-rt-v5", "speechmatics": "enhanced", "azure_speech": "standard", "gladia": "solaria-1",
-    "aws_transcribe": "standard",
+    "aws_transcribe": "standard", "google_cloud": "chirp_2",
 }  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
@@ -42,18 +43,23 @@ PAUSES = {
     "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0}, "speechmatics": {"endpoint_s": 0.8},
     "gladia": {"endpoint_s": 1.5},
     "azure_speech": {"endpoint_s": 0.65}, "aws_transcribe": {"endpoint_s": 1.5},
+    "google_cloud": {"endpoint_s": 1.2},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
 """From the last thing heard to the handshake of the next provider."""
 
 
+MORE = {"google_cloud": ", project: acme"}
+"""More of a type's entry."""
+
+
 def config(first: str, second: str) -> str:
     chain = f"[first/{MODELS[first]}" + (f", second/{MODELS[second]}]" if second else "]")
-    other = f'second: {{type: {second}, base_url: "http://second.test", api_key: k}}' if second else ""
+    other = f'second: {{type: {second}, base_url: "http://second.test", api_key: k{MORE.get(second, "")}}}' if second else ""
     return f"""
 providers:
-  first: {{type: {first}, base_url: "http://first.test", api_key: k}}
+  first: {{type: {first}, base_url: "http://first.test", api_key: k{MORE.get(first, "")}}}
   {other}
 models: {{stt: {chain}}}
 fallbacks: {{stt: {chain}}}
