@@ -23,8 +23,6 @@ def check(document: Document, settings: Settings, known: Collection[str]) -> Non
         document.problem(("shadow",), what, "projects: [<project id>, …]", key=True)
     if not shadow.models:
         document.problem(("shadow",), "shadow has no models", "models: {<model id>: {model: <second model id>}}", key=True)
-    if settings.serve.workers != 1:
-        document.problem(("shadow",), "shadow does not work with serve.workers", "remove one of the two settings", key=True)
     if SHADOW_PROJECT in settings.projects:
         what = f"the project {SHADOW_PROJECT!r} is that of the section shadow"
         document.problem(("projects", SHADOW_PROJECT), what, "give it another name", key=True)

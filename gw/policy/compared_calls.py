@@ -6,11 +6,29 @@ from collections import deque
 from typing import Final, Literal
 
 import attrs
+import msgspec
+
+from gw.types.shadow import CallKind
 
 TIMES: Final = 1_000
 """Latest times of each model that the percentiles are made of."""
 LeftOut = Literal["busy", "too_long", "too_slow", "refused", "failed", "call_failed", "call_fell_back"]
 """Reason why two calls are not compared."""
+
+
+class ComparedCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of an app that a second model got as well. `first` and `second`: cost in nano-USD and times in seconds of the two models;
+    None for a call whose transcripts could not be compared, `left_out` says why then."""
+
+    model_id: str
+    second_id: str
+    kind: CallKind
+    left_out: LeftOut | None = None
+    words: int = 0
+    edits: int = 0
+    cut: bool = False
+    first: tuple[int | None, list[float]] | None = None
+    second: tuple[int | None, list[float]] | None = None
 
 
 @attrs.define
@@ -41,5 +59,25 @@ class ComparedCalls:
     first: ComparedSide = attrs.field(factory=ComparedSide)
     second: ComparedSide = attrs.field(factory=ComparedSide)
 
-    def leave_out(self, why: LeftOut) -> None:
-        self.left_out[why] = self.left_out.get(why, 0) + 1
+    def add(self, call: ComparedCall) -> None:
+        """Count a call."""
+        if call.left_out is not None:
+            self.left_out[call.left_out] = self.left_out.get(call.left_out, 0) + 1
+        if call.first is not None and call.second is not None:
+            self.compared += 1
+            self.words += call.words
+            self.edits += call.edits
+            self.cut += call.cut
+            self.first.add(*call.first)
+            self.second.add(*call.second)
+
+
+class Comparisons:
+    """The compared calls of all pairs of models since the gateway started. Bounded by the settings, which name the pairs."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[tuple[str, str, CallKind], ComparedCalls] = {}
+        """By model id of the app's call, second model and kind."""
+
+    def add(self, call: ComparedCall) -> None:
+        self.pairs.setdefault((call.model_id, call.second_id, call.kind), ComparedCalls()).add(call)

@@ -21,8 +21,8 @@ import attrs
 import structlog
 import trio
 
-from gw.errors import GwError, is_refusal, one_error
-from gw.policy.compared_calls import ComparedCalls, LeftOut
+from gw.errors import GwError, StoreUnavailable, is_refusal, one_error
+from gw.policy.compared_calls import ComparedCall, Comparisons, LeftOut
 from gw.policy.shares import share_of
 from gw.policy.word_errors import MOST_WORDS, WordDistance, words_of
 from gw.types.entities import Project
@@ -144,7 +144,7 @@ class Shadow:
         """End the copy; it is counted as left out."""
         if self.given_up is None:
             self.given_up, self.recording = why, None
-            self._shadows.of(self).leave_out(why)
+            self._shadows.count(ComparedCall(model_id=self.model_id, second_id=self.second.model, kind=self.kind, left_out=why))
             self._shadows.give_place_back(self)
         if self._send is not None:
             self._send.close()
@@ -200,14 +200,12 @@ class Shadows:
         self._listen, self._transcribe = listen, transcribe
         self.settings: ShadowSettings | None = None
         """In force for calls that begin from now on."""
-        self.comparisons: dict[tuple[str, str, CallKind], ComparedCalls] = {}
-        """By model id of the app's call, second model and kind, since the gateway started. Bounded by the settings."""
+        self.comparisons = Comparisons()
+        self.count: Callable[[ComparedCall], object] = self.comparisons.add
+        """Takes each call that is over; in a worker process it sends it to the keeper, which has the figures of all."""
         self.running = 0
         self._work: trio.MemorySendChannel[Shadow]
         self._work, self._waiting = trio.open_memory_channel[Shadow](MOST_AT_ONCE)
-
-    def of(self, shadow: Shadow) -> ComparedCalls:
-        return self.comparisons.setdefault((shadow.model_id, shadow.second.model, shadow.kind), ComparedCalls())
 
     def for_call(
         self, request: ListenRequest | TranscribeRequest, caller: Caller, model_id: str, call_id: str, project: Project
@@ -267,7 +265,8 @@ class Shadows:
                 record = await (self._run_live(shadow) if shadow.kind == "live" else self._run_recording(shadow))
         except (GwError, CannotConvert, trio.TooSlowError) as error:
             _log.info("shadow_failed", model=shadow.second.model, why=str(error) or type(error).__name__)
-            shadow.give_up("refused" if isinstance(error, GwError) and is_refusal(error) else "failed")
+            refused = isinstance(error, GwError) and (is_refusal(error) or isinstance(error, StoreUnavailable))
+            shadow.give_up("refused" if refused else "failed")
         except Exception:
             _log.exception("shadow_failed", model=shadow.second.model)
             shadow.give_up("failed")
@@ -329,14 +328,13 @@ class Shadows:
             return
         words, others = words_of(shadow.first.text), words_of(shadow.other.text)
         edits = await _edits(words[:MOST_WORDS], others[:MOST_WORDS])
-        comparison = self.of(shadow)
-        comparison.compared += 1
-        comparison.words += len(words[:MOST_WORDS])
-        comparison.edits += edits
-        comparison.cut += max(len(words), len(others)) > MOST_WORDS
         is_live = shadow.kind == "live"
-        comparison.first.add(first.cost_nusd, shadow.first.times_s if is_live else [first.total_latency_ms / 1000])
-        comparison.second.add(record.cost_nusd, shadow.other.times_s if is_live else [record.total_latency_ms / 1000])
+        self.count(ComparedCall(
+            model_id=shadow.model_id, second_id=shadow.second.model, kind=shadow.kind, words=len(words[:MOST_WORDS]), edits=edits,
+            cut=max(len(words), len(others)) > MOST_WORDS,
+            first=(first.cost_nusd, shadow.first.times_s if is_live else [first.total_latency_ms / 1000]),
+            second=(record.cost_nusd, shadow.other.times_s if is_live else [record.total_latency_ms / 1000]),
+        ))  # fmt: skip
 
 
 async def _edits(words: Sequence[str], others: Sequence[str]) -> int:

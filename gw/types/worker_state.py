@@ -34,6 +34,8 @@ class WorkerFigures(msgspec.Struct, frozen=True, kw_only=True):
     log_lines_dropped: int = 0
     trouble: str = ""
     """Why records could be lost; empty = they could not."""
+    shadow_calls: int = 0
+    """Calls of second models that run, and those whose recording is being copied."""
     fleet_phrases: Mapping[str, int] = {}
     """Fate of phrases of the cache in the fleet → how many, since the worker began."""
     gates: Mapping[str, GateView] = {}

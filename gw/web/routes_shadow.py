@@ -8,8 +8,10 @@ from gw.web.route import Request, Route
 
 
 def _report(request: Request) -> shadow_report.ShadowReport:
-    shadows, spent_nusd = request.gateway.relay.shadows, request.gateway.ledger.spent_in_fleet(SHADOW_PROJECT)
-    return shadow_report.report(shadows.settings, shadows.comparisons, running=shadows.running, spent_nusd=spent_nusd)
+    gateway = request.gateway
+    shadows, spent_nusd = gateway.relay.shadows, gateway.ledger.spent_in_fleet(SHADOW_PROJECT)
+    running = shadows.running + sum(worker.figures.shadow_calls for worker in gateway.workers())
+    return shadow_report.report(shadows.settings, shadows.comparisons.pairs, running=running, spent_nusd=spent_nusd)
 
 
 SHADOW = Route(

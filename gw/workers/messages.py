@@ -16,6 +16,7 @@ import attrs
 import msgspec
 
 from gw.config.settings import Settings
+from gw.policy.compared_calls import ComparedCall
 from gw.policy.turn_events import Owner, TurnEvent
 from gw.pricing.book import RateRow
 from gw.registry.catalog import Catalog
@@ -217,6 +218,12 @@ class CapturedContent(ProcessMessage, frozen=True):
     presidio: str
 
 
+class CallCompared(ProcessMessage, frozen=True):
+    """A call that a second model got as well is over."""
+
+    call: ComparedCall
+
+
 class WorkerReport(ProcessMessage, frozen=True):
     """Figures of a worker, sent every second."""
 
@@ -225,5 +232,5 @@ class WorkerReport(ProcessMessage, frozen=True):
 
 FromWorker: TypeAlias = (
     WorkerListens | CannotListen | JoinBank | AskBank | LeaveBank | PublishNotice | RecordBatch | RecordsSent | ConfigApplied
-    | RunningRequests | CapturedContent | WorkerReport | TurnEvents
+    | RunningRequests | CapturedContent | CallCompared | WorkerReport | TurnEvents
 )  # fmt: skip

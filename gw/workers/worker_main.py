@@ -56,6 +56,7 @@ from gw.workers.channel import receive_blocking
 from gw.workers.connection_sender import ConnectionSender
 from gw.workers.keeper_link import KeeperLink
 from gw.workers.messages import (
+    CallCompared,
     CannotListen,
     ConfigApplied,
     DrainStep,
@@ -121,6 +122,7 @@ class Worker:
                     async with open_gateway(settings, clock=clock, learn=learn, share=share) as gateway:
                         gateway.log_lines = self._lines
                         gateway.journals.divide(self.start.journals)
+                        gateway.relay.shadows.count = lambda call: self.link.send(CallCompared(call=call))
                         self.gateway = gateway
                         await self._serve(gateway, connections)
                 await captures.flush()
@@ -252,6 +254,7 @@ class Worker:
             requests=store.counters.finished, handed_over=sender.given, cpu_s=round(time.process_time(), 3),
             records_waiting=store.queue_depth, journal_bytes=store.journal_bytes, keeps_records=store.accepting,
             records_dropped=store.counters.dropped, log_lines_dropped=self._lines.dropped, trouble=store.degraded,
+            shadow_calls=gateway.relay.shadows.running,
             fleet_phrases={} if gateway.shared_phrases is None else attrs.asdict(gateway.shared_phrases.counters),
             gates={
                 name: gate for name, gate in gateway.limits.view(trio.current_time()).items() if name == gate.provider or gate.is_notable

@@ -42,6 +42,7 @@ from gw.workers.channel import Channel, ChannelClosed
 from gw.workers.messages import (
     AskBank,
     BankAnswer,
+    CallCompared,
     CannotListen,
     CapturedContent,
     ConfigApplied,
@@ -220,6 +221,8 @@ class WorkerProcess:
                 self._note_running(message)
             case CapturedContent():
                 self._capture(message)
+            case CallCompared():
+                self._gateway.relay.shadows.count(message.call)
 
     async def _answer(self, question: JoinBank | AskBank | LeaveBank) -> None:
         """Ask the bank in the worker's name."""

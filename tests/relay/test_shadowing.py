@@ -75,7 +75,7 @@ async def test_a_live_session_is_compared_and_costs_its_project_nothing_more(pla
     assert (own.model_id, second.model_id, second.status) == ("first/nova-3", "second/stt-rt-v5", "success")
     assert second.session_id == f"shadow-{own.id}"
     assert second.endpoint == "shadow"
-    found = shadows_of(plane).comparisons["first/nova-3", "second/stt-rt-v5", "live"]
+    found = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-rt-v5", "live"]
     assert (found.compared, found.words, found.edits, found.left_out) == (1, 5, 0, {})
     assert (found.first.cost_nusd, found.second.cost_nusd) == (own.cost_nusd, second.cost_nusd)
     assert second.usage.audio_seconds == pytest.approx(own.usage.audio_seconds, abs=0.1)
@@ -91,7 +91,7 @@ async def test_a_recording_is_compared(plane):
     reply = await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")
     assert reply.json["text"] == asked.SAID == "my card is four two"
     await all_done(plane)
-    found = shadows_of(plane).comparisons["first/nova-3", "second/stt-async-v5", "recording"]
+    found = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-async-v5", "recording"]
     assert (found.compared, found.words, found.edits) == (1, 5, 1)
     own, second = plane.kept.records
     assert list(found.first.times_s) == [pytest.approx(own.total_latency_ms / 1000)]
@@ -104,7 +104,7 @@ async def test_only_audio_of_projects_that_allow_it_and_only_within_their_region
     assert (await say(plane, project)).finals == SAID
     await all_done(plane)
     assert [record.project for record in plane.kept.records if record.status == "success"] == [project]
-    refused = [found.left_out for found in shadows_of(plane).comparisons.values()]
+    refused = [found.left_out for found in shadows_of(plane).comparisons.pairs.values()]
     assert refused == ([{"refused": 1}] if project == "european" else [])
 
 
@@ -120,7 +120,7 @@ async def test_audio_that_must_not_be_stored_is_not_copied(plane):
 async def test_a_second_model_that_fails_is_counted_and_changes_nothing_for_the_app(plane):
     assert (await say(plane)).finals == SAID
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert (found.compared, found.left_out) == (0, {"failed": 1})
 
 
@@ -129,7 +129,7 @@ async def test_its_budget_holds_and_the_app_is_served(plane):
     for number in range(3):
         assert (await say(plane, session=f"s{number}")).finals == SAID
         await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert (found.compared, found.left_out) == (1, {"refused": 2})  # the call that reaches a budget is the last one
     assert plane.gateway.ledger.spent(SHADOW_PROJECT) == found.second.cost_nusd
 
@@ -154,7 +154,7 @@ async def test_a_second_model_that_takes_no_audio_is_given_up_and_does_not_hold_
     began = trio.current_time()
     assert (await say(plane, texts=texts)).finals == texts
     spent_s = trio.current_time() - began
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert found.compared == 0
     assert set(found.left_out) <= {"too_slow", "failed"}
     plane.gateway.relay.planner.shadows = None
@@ -174,7 +174,7 @@ async def test_audio_that_finds_no_room_ends_the_copy(plane):
         shadow.sound(piece)
         assert shadow.given_up == "too_slow"
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert found.left_out == {"too_slow": 2}
 
 
@@ -184,7 +184,7 @@ async def test_a_recording_that_is_too_long_has_none(plane):
     reply = await plane.post("/v1/listen?model=first/nova-3&gw_project=own", wav.header(PCM_16K, len(samples)) + samples, "audio/wav")
     assert reply.status == 200
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert (found.compared, found.left_out) == (0, {"too_long": 1})
 
 
@@ -194,7 +194,7 @@ async def test_calls_beyond_those_at_once_have_none(plane):
         for number in range(shadowing.MOST_AT_ONCE + 3):
             nursery.start_soon(say, plane, "own", f"s{number}")
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert (found.compared, found.left_out) == (shadowing.MOST_AT_ONCE, {"busy": 3})
 
 
@@ -202,7 +202,7 @@ async def test_a_caller_that_leaves_ends_its_copy(plane):
     with trio.move_on_after(0.5):
         await say(plane)
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert found.compared + sum(found.left_out.values()) == 1
 
 
@@ -211,7 +211,7 @@ async def test_a_call_that_another_model_answered_is_not_compared(plane):
     plane.net.hosts.pop(("first.test", 80))
     assert (await say(plane)).finals == SAID
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert (found.compared, found.left_out) == (0, {"call_fell_back": 1})
 
 
@@ -224,7 +224,7 @@ async def test_recordings_that_are_being_copied_count_among_those_at_once(plane)
         for _ in range(shadowing.MOST_AT_ONCE + 3):
             nursery.start_soon(send)
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert found.compared + found.left_out["busy"] == shadowing.MOST_AT_ONCE + 3
     assert found.left_out == {"busy": 3}
 
@@ -235,5 +235,5 @@ async def test_a_call_that_fails_gives_its_place_back(plane):
     for _ in range(shadowing.MOST_AT_ONCE + 1):
         assert (await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")).status != 200
     assert shadows_of(plane).running == 0
-    (found,) = shadows_of(plane).comparisons.values()
+    (found,) = shadows_of(plane).comparisons.pairs.values()
     assert found.left_out.keys() == {"call_failed"}
