@@ -131,9 +131,8 @@ class _Translation:
     async def _answer(self) -> None:
         """Send the client what the vendor says, until it leaves for good."""
         talk, live = self._talk, self._live
-        while (frame := await live.receive()) is not None or (talk.answers.goes_away and talk.is_due_anew):
-            if frame is not None:
-                await self._send(talk.received(live.provider_id, frame))
+        while (frame := await live.receive()) is not None:
+            await self._send(talk.received(live.provider_id, frame))
             self._note()
             if not await self._reopen():
                 await self._pass(talk.due())

@@ -342,6 +342,37 @@ async def test_settings_that_change_later_resume_the_session(talk, autojump_cloc
     assert [record.status for record in on.records] == ["success", "cancelled"]
 
 
+@pytest.mark.parametrize(
+    ("script", "code"), [({"refuses": (1007, "no such setting")}, "1007"), ({"silent_after": 0}, "upstream_too_slow")]
+)
+async def test_a_vendor_that_does_not_resume_the_session_ends_it_with_the_reason(talk, autojump_clock, script, code):
+    async with talk() as on:
+        await spoken_turn(on.client)
+        on.gemini.live = attrs.evolve(on.gemini.live, **script)
+        await update(on.client, instructions="Be long.")
+        with pytest.raises(WsClosed):
+            await read_on(on.client)
+        assert on.client.errors[-1]["code"] == code
+    assert [record.status for record in on.records] == ["success", "error"]
+
+
+async def test_audio_that_comes_while_the_session_is_resumed_waits_for_it(talk, autojump_clock):
+    async with talk() as on:
+        await spoken_turn(on.client)
+        await update(on.client, instructions="Be long.")
+        await spoken_turn(on.client, "and now")
+        assert on.client.spoken == f"{TEXT} and now"
+    assert len(on.gemini.ledger) == 2
+
+
+async def test_a_client_that_leaves_while_the_session_is_resumed(talk, autojump_clock):
+    async with talk() as on:
+        await spoken_turn(on.client)
+        on.gemini.live.silent_after = 0
+        await update(on.client, instructions="Be long.")
+    assert [record.status for record in on.records] == ["success"]
+
+
 async def test_a_session_that_goes_away_is_resumed(talk, autojump_clock):
     async with talk(goes_away_after=1) as on:
         for _ in range(2):
