@@ -56,6 +56,7 @@ def pronunciations_of(catalog: Catalog, project_id: str) -> ProjectPronunciation
 
 async def replace(registrar: Registrar, project_id: str, body: Mapping[str, object], by: Actor) -> ProjectPronunciations:
     """Put another table in place of that of a project. Raises RequestError, ReadOnlyError, UnknownProjectError, StoreUnavailable."""
+    registrar.catalog.project(project_id)  # an unknown one is said before what is wrong with the body
     entries = tuple(Pronunciation(**msgspec.structs.asdict(entry)) for entry in read(body, ReplacePronunciations).pronunciations)
     _check(entries)
     async with registrar.change(by) as draft:
