@@ -14,6 +14,7 @@ import trio
 
 from gw.errors import ProviderError, UpstreamCut
 from gw.net.grpc_call import GrpcCall, GrpcEnded
+from gw.types.pending import Pending
 from gw.types.stt import ListenEnd, ListenEvent, ListenPace
 from gw.wire import google_cloud_listen, google_cloud_speak
 from gw.wire.google_cloud_listen import GoogleCloudListenClient
@@ -75,18 +76,21 @@ class GoogleListenSession:
         finally:
             self._changed.set()
 
-    async def _send(self, frames: Callable[[], list[bytes]]) -> None:
-        """Send the messages that `frames` makes, in the call that is open then. Raises ProviderError."""
+    async def _send(self, frames: Callable[[], list[bytes]], padding_s: float = 0.0) -> None:
+        """Send the messages that `frames` makes, in the call that is open then; nothing once it is finished. Raises ProviderError."""
         async with self._sending:
+            if self._finishing:   # while this waited for its turn
+                return
             call = self._open_call()
             self._sent_at = trio.current_time()
-            if not self._finishing and self._wire.may_renew(self._sent_at - self._begun_at):
+            if self._wire.may_renew(self._sent_at - self._begun_at):
                 await self._renew(call)
                 call = self._open_call()
             try:
                 await call.send(frames())
             except GrpcEnded as ended:
                 raise self._error(ended) from None
+            self.padding_s += padding_s
 
     def _open_call(self) -> GrpcCall:
         if self._call is None:
@@ -101,17 +105,17 @@ class GoogleListenSession:
         """Drop a caller's control frame: no caller speaks this protocol."""
 
     async def flush(self) -> None:
-        await self._send(self._wire.flush)
-        self.padding_s += google_cloud_listen.FLUSH_S
+        await self._send(self._wire.flush, google_cloud_listen.FLUSH_S)
 
     @property
     def keep_alive_at(self) -> float:
         return self._sent_at + google_cloud_listen.IDLE_S
 
-    async def keep_alive(self) -> None:
-        if trio.current_time() >= self.keep_alive_at and not self._finishing:
-            await self._send(self._wire.keep_alive)
-            self.padding_s += google_cloud_listen.KEEP_ALIVE_S
+    def keep_alive_or_pending(self) -> Pending:
+        if trio.current_time() < self.keep_alive_at or self._finishing:
+            return None
+        self._sent_at = trio.current_time()
+        return self._send(self._wire.keep_alive, google_cloud_listen.KEEP_ALIVE_S)
 
     async def finish(self) -> None:
         async with self._sending:

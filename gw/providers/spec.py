@@ -164,7 +164,7 @@ class KeptAliveListenSession(Protocol):
 
     @property
     def keep_alive_at(self) -> float:
-        """Return when `keep_alive` is due, on trio's clock, unless audio is sent until then; infinity for never."""
+        """Return when something has to be sent, on trio's clock, unless audio is sent until then; infinity for never."""
 
     def keep_alive_or_pending(self) -> Pending:
         """Send what keeps the session alive, if that is due, as far as that needs no waiting. Raises like `send_audio`."""
