@@ -61,6 +61,21 @@ def test_a_menu_by_keyboard(demo, view):
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Project: demo"
 
 
+def test_the_options_of_a_menu_come_with_the_focus(demo, view):
+    """A key that is pressed as soon as they are there moves from the option that is chosen."""
+    page = view(demo).open("/")
+    page.evaluate("""() => new MutationObserver((_, observer) => {
+        if (!document.querySelector('[role=option]')) return;
+        observer.disconnect();
+        const soon = new MessageChannel();  // the next task, before a frame is drawn
+        soon.port1.onmessage = () => { window.focusedFirst = document.activeElement.getAttribute('role') ?? 'none'; };
+        soon.port2.postMessage(0);
+    }).observe(document.body, {childList: true, subtree: true})""")
+    page.get_by_role("button", name="Project: All projects").press("Enter")
+    page.wait_for_function("window.focusedFirst !== undefined")
+    assert page.evaluate("window.focusedFirst") == "option"
+
+
 def test_a_row_is_opened_by_keyboard(demo, view):
     demo.chat()
     page = view(demo).open("/logs")
