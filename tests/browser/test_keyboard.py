@@ -68,12 +68,12 @@ def test_the_options_of_a_menu_come_with_the_focus(demo, view):
         if (!document.querySelector('[role=option]')) return;
         observer.disconnect();
         const soon = new MessageChannel();  // the next task, before a frame is drawn
-        soon.port1.onmessage = () => { window.focusedFirst = document.activeElement.getAttribute('role') ?? 'none'; };
+        soon.port1.onmessage = () => { document.body.dataset.focused = document.activeElement.role ?? 'none'; };
         soon.port2.postMessage(0);
     }).observe(document.body, {childList: true, subtree: true})""")
     page.get_by_role("button", name="Project: All projects").press("Enter")
-    page.wait_for_function("window.focusedFirst !== undefined")
-    assert page.evaluate("window.focusedFirst") == "option"
+    page.locator("body[data-focused]").wait_for()
+    assert page.locator("body").get_attribute("data-focused") == "option"
 
 
 def test_a_row_is_opened_by_keyboard(demo, view):

@@ -87,7 +87,12 @@ def test_a_spoken_question_gets_a_spoken_answer(demo, view, voice_file):
     assert page.locator("[data-said]").input_value() == SAID
     assert page.locator("[data-answer]").input_value() != ""
     page.locator("[data-cost]").nth(2).wait_for()
-    page.wait_for_function("document.querySelector('audio').duration > 0.5")  # NaN until the browser has read its head
+    length_s = page.evaluate("""async () => {
+        const audio = document.querySelector('audio');  // its length is NaN until the browser has read its head
+        if (!audio.duration) await new Promise((known) => audio.addEventListener('durationchange', known, {once: true}));
+        return audio.duration;
+    }""")
+    assert length_s > 0.5
     page.get_by_role("link", name="the turn's waterfall").click()
     page.locator("main h1", has_text="Turn").wait_for()
     seen.settle()
