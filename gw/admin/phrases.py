@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PHRASES, MAX_PHRASES = 100, 1_000
 _OF_WORKERS = "each process of serve.workers has a phrase cache of its own, which no other one can read; restart them to empty it"
+_UNSEEN = "with serve.workers no process knows how apps have spoken to the others: name the model, voice and format that they use"
 
 
 class CachedPhrase(Schema):
@@ -179,7 +180,8 @@ async def have_spoken(
     body: Mapping[str, object], *, workers: int,
 ) -> WarmedPhrase:  # fmt: skip
     """Have a text spoken for the cache with the settings of the apps' own requests. Raises GwError."""
-    _require_own(workers)
+    if workers:
+        raise RequestError(what=_UNSEEN)
     wanted = read(body, WarmPhrase)
     project = catalog.project(wanted.project)
     rules, text = project.phrase_cache, wanted.text.strip()
@@ -190,7 +192,7 @@ async def have_spoken(
         raise RequestError(what=f"the text {problem}", param="text")
     kinds = cache.recent.of(project.id, wanted.model or None, wanted.voice)
     if not kinds:
-        raise RequestError(what=f"no app of project {project.id} has spoken so since the gateway started: let it speak once before")
+        raise RequestError(what=f"no app of project {project.id} has spoken so since the gateway started: let one speak first")
     done = await warm(text, kinds, rules)
     return WarmedPhrase(
         kinds=len(kinds), kept=done.kept, spoken=done.spoken, left=done.left, unkept=done.unkept, cost_usd=usd(done.cost_nusd)

@@ -109,7 +109,7 @@ async def test_the_route(tmp_path):
             answer = msgspec.json.decode(answer)
             return status, answer["error"]["message"] if "error" in answer else answer
 
-        assert await ask() == (422, "no app of project default has spoken so since the gateway started: let it speak once before")
+        assert await ask() == (422, "no app of project default has spoken so since the gateway started: let one speak first")
         assert await ask(project="plain") == (422, "project plain keeps no phrases: give it phrase_cache")
         assert await ask(project="twice", text=60 * "x") == (422, "the text has 60 characters; the project keeps 50 at most")
         assert await ask(text=" ") == (422, "the text is empty")
