@@ -71,23 +71,11 @@ async def update(client, **settings):
     return (await client.until("session.updated"))["session"]
 
 
-async def read_on(client):
-    """Read until the gateway closes the socket. Raises WsClosed."""
-    while True:
-        await client.receive()
-
-
-async def spoken_turn(client, text=TEXT):
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.speak, text)
-        return await client.until("response.done")
-
-
 async def test_each_turn_has_the_vendors_usage_at_its_own_rates(talk, autojump_clock):
     async with talk() as on:
         await update(on.client, instructions="Be brief.")
         for _ in range(2):
-            done = await spoken_turn(on.client)
+            done = await on.client.spoken_turn(TEXT)
             assert done["response"]["status"] == "completed"
         assert on.client.spoken == f"{TEXT} {TEXT}"
         assert done["response"]["usage"] == {
@@ -114,7 +102,7 @@ async def test_each_turn_has_the_vendors_usage_at_its_own_rates(talk, autojump_c
 async def test_the_events_of_a_spoken_turn_and_its_transcripts(talk, autojump_clock):
     async with talk() as on:
         await update(on.client, audio={"input": {"transcription": {"model": "gpt-4o-transcribe", "language": "en"}}})
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         assert on.client.kinds()[2:] == [
             "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped", "input_audio_buffer.committed",
             "conversation.item.added", "conversation.item.done", "conversation.item.input_audio_transcription.delta",
@@ -123,9 +111,9 @@ async def test_the_events_of_a_spoken_turn_and_its_transcripts(talk, autojump_cl
             "response.output_audio_transcript.delta", "response.output_audio.done", "response.output_audio_transcript.done",
             "response.content_part.done", "response.output_item.done", "conversation.item.done", "response.done",
         ]  # fmt: skip
-        (heard,) = on.client.of("conversation.item.input_audio_transcription.completed")
+        (transcript,) = on.client.of("conversation.item.input_audio_transcription.completed")
         (committed,) = on.client.of("input_audio_buffer.committed")
-        assert (heard["transcript"], heard["item_id"]) == (TEXT, committed["item_id"])
+        assert (transcript["transcript"], transcript["item_id"]) == (TEXT, committed["item_id"])
         (started,), (stopped,) = (on.client.of(f"input_audio_buffer.speech_{what}") for what in ("started", "stopped"))
         assert started["audio_start_ms"] < stopped["audio_end_ms"]
         await on.client.send("conversation.item.retrieve", item_id=committed["item_id"])
@@ -173,11 +161,11 @@ async def test_a_response_above_the_budget_is_refused_and_the_session_goes_on(ta
 
 async def test_a_turn_above_the_budget_is_cancelled_and_ends_the_session(talk, autojump_clock):
     async with talk(project=f"daily_budget: {USD * 0.5 / 1e6:.6f}, budget_action: block", chunk_s=0.5) as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(on.client.speak, TEXT)
             with pytest.raises(WsClosed):
-                await read_on(on.client)
+                await on.client.read_on()
             nursery.cancel_scope.cancel()
         assert on.client.errors[-1]["code"] == "insufficient_quota"
     first, second = on.records
@@ -202,7 +190,7 @@ async def test_a_vendor_that_fails_in_a_response_ends_the_session_with_the_reaso
         await on.client.say(TEXT)
         await on.client.send("response.create")
         with pytest.raises(WsClosed) as closed:
-            await read_on(on.client)
+            await on.client.read_on()
         assert closed.value.code == 1011
         assert on.client.errors[-1]["code"] == code
     (record,) = on.records
@@ -330,7 +318,7 @@ async def test_without_turn_detection_the_audio_waits_for_a_request(talk, autoju
 async def test_settings_that_change_later_resume_the_session(talk, autojump_clock):
     async with talk() as on:
         await update(on.client, instructions="Be brief.")
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         await update(on.client, instructions="Be long.", tools=[WEATHER])
         await on.client.say("and now?")
         await on.client.send("response.create")
@@ -347,27 +335,27 @@ async def test_settings_that_change_later_resume_the_session(talk, autojump_cloc
 )
 async def test_a_vendor_that_does_not_resume_the_session_ends_it_with_the_reason(talk, autojump_clock, script, code):
     async with talk() as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         on.gemini.live = attrs.evolve(on.gemini.live, **script)
         await update(on.client, instructions="Be long.")
         with pytest.raises(WsClosed):
-            await read_on(on.client)
+            await on.client.read_on()
         assert on.client.errors[-1]["code"] == code
     assert [record.status for record in on.records] == ["success", "error"]
 
 
 async def test_audio_that_comes_while_the_session_is_resumed_waits_for_it(talk, autojump_clock):
     async with talk() as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         await update(on.client, instructions="Be long.")
-        await spoken_turn(on.client, "and now")
+        await on.client.spoken_turn("and now")
         assert on.client.spoken == f"{TEXT} and now"
     assert len(on.gemini.ledger) == 2
 
 
 async def test_a_client_that_leaves_while_the_session_is_resumed(talk, autojump_clock):
     async with talk() as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         on.gemini.live.silent_after = 0
         await update(on.client, instructions="Be long.")
     assert [record.status for record in on.records] == ["success"]
@@ -394,8 +382,8 @@ async def test_g711_in_both_directions(talk, autojump_clock):
         await on.client.send("input_audio_buffer.commit")
         await on.client.send("response.create")
         await on.client.until("response.done")
-        heard = from_telephone.feed(b"".join(b64decode(each["delta"]) for each in on.client.of("response.output_audio.delta")))
-        assert [done.text for done in fsk.decode(heard, 24_000)] == [TEXT]
+        samples = from_telephone.feed(b"".join(b64decode(each["delta"]) for each in on.client.of("response.output_audio.delta")))
+        assert [done.text for done in fsk.decode(samples, 24_000)] == [TEXT]
 
 
 # ---- vendors that report less, and messages
@@ -406,14 +394,14 @@ async def test_a_model_that_reports_no_activity_has_the_users_item_before_its_an
     async with talk(reports_activity=False) as on:
         if transcribed:
             await update(on.client, audio={"input": {"transcription": {}}})
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         kinds = [kind for kind in on.client.kinds() if kind.startswith(("input_audio_buffer", "response.created", "response.done"))]
         assert kinds == [
             "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped", "input_audio_buffer.committed",
             "response.created", "response.done",
         ]  # fmt: skip
-        heard = on.client.of("conversation.item.input_audio_transcription.completed")
-        assert [event["transcript"] for event in heard] == ([TEXT] if transcribed else [])
+        transcripts = on.client.of("conversation.item.input_audio_transcription.completed")
+        assert [event["transcript"] for event in transcripts] == ([TEXT] if transcribed else [])
 
 
 async def test_an_interruption_that_nothing_announces_is_speech(talk, autojump_clock):
@@ -445,16 +433,16 @@ async def test_messages_before_the_first_turn_are_the_history_of_a_newer_model(t
         await on.client.send("response.create")
         await on.client.until("response.done")
         assert on.client.spoken == TEXT
-    setup, history, asked = on.frames()
+    setup, history, question = on.frames()
     assert setup["setup"]["historyConfig"] == {"initialHistoryInClientContent": True}
     turns = [(turn["role"], turn["parts"][0]["text"]) for turn in history["clientContent"]["turns"]]
     assert turns == [("user", "System: Be kind."), ("user", "I am Ada."), ("model", "Hello Ada.")]
-    assert asked == {"realtimeInput": {"text": TEXT}}
+    assert question == {"realtimeInput": {"text": TEXT}}
 
 
 async def test_messages_go_to_an_older_model_while_it_is_idle(talk, autojump_clock):
     async with talk(NATIVE) as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         await remember(on.client)
         await on.client.send("response.create", response={"instructions": "Say hello."})
         await on.client.until("response.done")

@@ -66,25 +66,13 @@ def talk(tmp_path):
     return opened
 
 
-async def read_on(client):
-    """Read until the gateway closes the socket. Raises WsClosed."""
-    while True:
-        await client.receive()
-
-
-async def spoken_turn(client):
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.speak, TEXT)
-        return await client.until("response.done")
-
-
 async def test_each_response_is_a_turn_with_the_vendors_usage_at_its_own_rates(talk, autojump_clock):
     async with talk() as on:
         await on.client.send("session.update", session={"type": "realtime", "model": "openai/gpt-realtime", "instructions": "Be brief."})
         updated = await on.client.until("session.updated")
         assert updated["session"]["instructions"] == "Be brief."
         for _ in range(2):
-            done = await spoken_turn(on.client)
+            done = await on.client.spoken_turn(TEXT)
             assert done["response"]["status"] == "completed"
         assert on.client.spoken == f"{TEXT} {TEXT}"
     first, second = on.records
@@ -106,7 +94,7 @@ async def test_the_transcription_beside_it_is_billed_as_its_own_model(talk, auto
     async with talk() as on:
         await on.client.send("session.update", session={"type": "realtime", "audio": {"input": {"transcription": {"model": model}}}})
         await on.client.until("session.updated")
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
     heard, answer = on.records
     assert (heard.modality, heard.model_id, heard.turn_id) == ("stt", f"openai/{model}", answer.turn_id)
     assert (heard.usage.input_tokens, heard.usage.output_tokens, heard.usage.audio_seconds) == usage
@@ -195,11 +183,11 @@ async def test_a_response_above_the_budget_is_refused_and_the_session_goes_on(ta
 
 async def test_a_turn_above_the_budget_is_cancelled_and_ends_the_session(talk, autojump_clock):
     async with talk(project=f"daily_budget: {USD * 0.5 / 1e6:.6f}, budget_action: block", chunk_s=0.5) as on:
-        await spoken_turn(on.client)
+        await on.client.spoken_turn(TEXT)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(on.client.speak, TEXT)
             with pytest.raises(WsClosed):
-                await read_on(on.client)
+                await on.client.read_on()
             nursery.cancel_scope.cancel()
         assert on.client.errors[-1]["code"] == "insufficient_quota"
     first, second = on.records
@@ -213,7 +201,7 @@ async def test_a_vendor_that_fails_in_a_response_ends_the_session_with_the_reaso
         await on.client.say(TEXT)
         await on.client.send("response.create")
         with pytest.raises(WsClosed) as closed:
-            await read_on(on.client)
+            await on.client.read_on()
         assert closed.value.code == 1011
         assert on.client.errors
     (record,) = on.records
@@ -228,7 +216,7 @@ async def test_a_vendor_that_says_nothing_after_a_response_was_requested_ends_th
         await on.client.say(TEXT)
         await on.client.send("response.create")
         with pytest.raises(WsClosed):
-            await read_on(on.client)
+            await on.client.read_on()
         assert on.client.errors[-1]["code"] == "upstream_too_slow"
     assert [(record.status, record.error_code, record.cost_nusd) for record in on.records] == [("error", "upstream_too_slow", 0)]
     assert on.plane.gateway.ledger.reserved("default") == 0

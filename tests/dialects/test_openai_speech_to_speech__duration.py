@@ -48,21 +48,9 @@ def talk(tmp_path):
     return opened
 
 
-async def turn(client):
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(client.speak, TEXT)
-        return await client.until("response.done")
-
-
-async def read_on(client):
-    """Read until the gateway closes the socket. Raises WsClosed."""
-    while True:
-        await client.receive()
-
-
 async def wait_for_close(client):
     with pytest.raises(WsClosed) as closed:
-        await read_on(client)
+        await client.read_on()
     return closed.value.code
 
 
@@ -70,7 +58,7 @@ async def test_each_record_has_the_seconds_since_the_one_before(talk, autojump_c
     async with talk() as on:
         began = trio.current_time()
         for _ in range(2):
-            done = await turn(on.client)
+            done = await on.client.spoken_turn(TEXT)
             assert done["usage"]["billable_audio_seconds"] >= trio.current_time() - began
         assert on.client.spoken == f"{TEXT} {TEXT}"
         vendor_s = done["usage"]["billable_audio_seconds"]
@@ -133,7 +121,7 @@ async def test_settings_of_openais_clients_go_where_the_vendor_looks(talk, autoj
         updated = (await on.client.until("session.updated"))["session"]
         assert (updated["voice"], updated["turn_detection"]) == ("rex", detection)
         assert updated["audio"]["input"]["transcription"] == {"model": "grok-transcribe"}
-        await turn(on.client)
+        await on.client.spoken_turn(TEXT)
         kind = "conversation.item.input_audio_transcription"
         assert [event["transcript"] for event in on.client.of(f"{kind}.updated")] == ["what", TEXT]
         assert [event["transcript"] for event in on.client.of(f"{kind}.completed")] == [TEXT]
@@ -149,7 +137,7 @@ async def test_money_is_reserved_ahead_while_the_session_lasts(talk, autojump_cl
             assert on.ledger.reserved("default") == pytest.approx(slices * slice_nusd, rel=0.04)
             assert on.ledger.in_flight("default") == 1
             await trio.sleep(30)
-        await turn(on.client)
+        await on.client.spoken_turn(TEXT)
         await trio.testing.wait_all_tasks_blocked()
         assert on.ledger.reserved("default") == pytest.approx(slice_nusd, rel=0.04)
         assert on.ledger.in_flight("default") == 1

@@ -58,6 +58,17 @@ class Conversing:
                 if event["type"] in kinds:
                     return event
 
+    async def read_on(self) -> None:
+        """Read until the gateway closes the socket. Raises WsClosed."""
+        while True:
+            await self.receive()
+
+    async def spoken_turn(self, text: str) -> dict[str, Any]:
+        """Speak, and return the end of the response."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.speak, text)
+            return await self.until("response.done")
+
     async def refused(self, kind: str, **members: Any) -> dict[str, Any]:
         """Send an event and return the error that answers it."""
         await self.send(kind, event_id=f"of-{kind}", **members)
