@@ -77,7 +77,7 @@ class _Translation:
         """Handle events until one needs the vendor; return that one. No step: the client has left."""
         while (frame := await self._session.socket.receive()) is not None:
             step = await self._read(frame_text(frame))
-            if step is not None and (step.frames or step.asks):
+            if step is not None and (step.frames or step.begins_turn):
                 return frame_text(frame), step
         return "", None
 
@@ -108,9 +108,9 @@ class _Translation:
         scope.cancel()
 
     async def _take(self, frame: str, step: Step) -> None:
-        if step.asks:
+        if step.begins_turn:
             try:
-                await self._live.ask()
+                await self._live.expect_response()
             except GwError as error:
                 self._talk.refused()
                 await self._send([error_event(self._talk.realtime, frame, error)])

@@ -149,8 +149,8 @@ class ConversingSession(MeteredResponses):
         """Return the vendor's name of the model that holds the conversation."""
         return self._model.name
 
-    async def ask(self) -> None:
-        """Admit a response that the caller asks for with its next frames. Raise the limit that stands against it."""
+    async def expect_response(self) -> None:
+        """Admit a response that the caller requests with its next frames. Raise the limit that stands against it."""
         if self._admitted is None:
             meter = self._next_meter()
             await self._admit_response(meter)
@@ -169,7 +169,7 @@ class ConversingSession(MeteredResponses):
         waited_s = reader.patience_s
         step = reader.sent(frame)
         if step == "asks":
-            await self.ask()
+            await self.expect_response()
         elif step == "ends_turn":
             self._began = self._now()
         if waited_s == math.inf:  # the vendor may have waited for this frame

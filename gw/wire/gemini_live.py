@@ -28,6 +28,7 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Provid
 from gw.types.conversation import CallerStep, ConversationEvent
 from gw.types.usage import Dimensions, Usage
 from gw.wire.bounds import MAX_DURATION_S
+from gw.wire.gemini_live_messages import NO_CONTENT, SERVER_FRAME, Blob, ServerContent, ServerFrame
 from gw.wire.gemini_live_usage import LiveUsage, usage_of, usage_sum
 from gw.wire.json_codec import MEMBERS, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame
@@ -139,79 +140,18 @@ def setup_for_vendor(setup: Frame, model: str) -> str:
 
 # ---- the vendor's frames
 
-
-class _Blob(msgspec.Struct, gc=False, rename="camel"):
-    mime_type: str | None = None
-    data: str | None = None
-
-
-class _Part(msgspec.Struct, gc=False, rename="camel"):
-    text: str | None = None
-    thought: bool | None = None
-    inline_data: _Blob | None = None
-
-
-class _Turn(msgspec.Struct, gc=False):
-    parts: list[_Part] | None = None
-
-
-class _Transcription(msgspec.Struct, gc=False):
-    text: str | None = None
-    finished: bool | None = None
-
-
-class _Grounding(msgspec.Struct, gc=False, rename="camel"):
-    web_search_queries: list[str] | None = None
-
-
-class _ServerContent(msgspec.Struct, gc=False, rename="camel"):
-    model_turn: _Turn | None = None
-    turn_complete: bool | None = None
-    generation_complete: bool | None = None
-    interrupted: bool | None = None
-    input_transcription: _Transcription | None = None
-    output_transcription: _Transcription | None = None
-    grounding_metadata: _Grounding | None = None
-    turn_complete_reason: str | None = None
-
-
-class _ToolCall(msgspec.Struct, gc=False, rename="camel"):
-    function_calls: list[_Id] | None = None
-
-
-class _Cancellation(msgspec.Struct, gc=False):
-    ids: list[str] | None = None
-
-
-class _Activity(msgspec.Struct, gc=False, rename="camel"):
-    voice_activity_type: str | None = None
-    type: str | None = None
-
-
-class _ServerFrame(msgspec.Struct, gc=False, rename="camel"):
-    """The members of a frame that matter here."""
-
-    server_content: _ServerContent | None = None
-    tool_call: _ToolCall | None = None
-    tool_call_cancellation: _Cancellation | None = None
-    usage_metadata: LiveUsage | None = None
-    voice_activity: _Activity | None = None
-
-
-_SERVER_FRAME = msgspec.json.Decoder(_ServerFrame)
-_NO_CONTENT = _ServerContent()
 _NOTHING = (ConversationEvent(kind="other"),)
 _SPEECH_ENDED = ConversationEvent(kind="speech_ended")
 
 
-def _ends_speech(message: _ServerFrame, content: _ServerContent) -> bool:
+def _ends_speech(message: ServerFrame, content: ServerContent) -> bool:
     """Return whether a frame says that the caller has finished speaking."""
     activity, transcript = message.voice_activity, content.input_transcription
     ended = activity is not None and "ACTIVITY_END" in (activity.voice_activity_type, activity.type)
     return ended or (transcript is not None and bool(transcript.finished))
 
 
-def _duration_s(blob: _Blob) -> float:
+def _duration_s(blob: Blob) -> float:
     """Return the duration of audio; 0.0 for other data."""
     kind = blob.mime_type or ""
     if not kind.startswith("audio/"):
@@ -322,8 +262,8 @@ class GeminiReader:
     # ---- the vendor
 
     def received(self, frame: Frame) -> Sequence[ConversationEvent]:
-        message = decode_upstream(_SERVER_FRAME, frame, self._provider)
-        content = message.server_content or _NO_CONTENT
+        message = decode_upstream(SERVER_FRAME, frame, self._provider)
+        content = message.server_content or NO_CONTENT
         events: list[ConversationEvent] = []
         if _ends_speech(message, content):
             events.append(_SPEECH_ENDED)
@@ -348,13 +288,13 @@ class GeminiReader:
             self._reset()
         return events or _NOTHING
 
-    def _note_calls(self, message: _ServerFrame) -> None:
+    def _note_calls(self, message: ServerFrame) -> None:
         if message.tool_call is not None:
             self._pending_calls.update(call.id or "" for call in message.tool_call.function_calls or ())
         if message.tool_call_cancellation is not None:
             self._pending_calls.difference_update(message.tool_call_cancellation.ids or ())
 
-    def _note_content(self, message: _ServerFrame, content: _ServerContent) -> tuple[bool, bool]:
+    def _note_content(self, message: ServerFrame, content: ServerContent) -> tuple[bool, bool]:
         """Return whether a frame is part of a response, and whether it brings the answer itself."""
         parts = (content.model_turn.parts or ()) if content.model_turn is not None else ()
         calls = message.tool_call is not None and bool(message.tool_call.function_calls)

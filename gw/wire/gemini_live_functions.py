@@ -25,8 +25,8 @@ _DEEPEST = 16  # levels of a schema; a recursive one has no end
 
 def version_of(model: str) -> tuple[int, int]:
     """Return the version in a model's name; (99, 0) without one: the newest is meant."""
-    found = _VERSION.search(model)
-    return (int(found[1]), int(found[2])) if found is not None else (99, 0)
+    version = _VERSION.search(model)
+    return (int(version[1]), int(version[2])) if version is not None else (99, 0)
 
 
 def declarations(tools: Sequence[Members], model: str) -> tuple[list[Members], list[str]]:

@@ -31,7 +31,7 @@ from gw.wire.gemini_realtime_items import (
     turns_of,
 )
 from gw.wire.gemini_realtime_settings import GeminiRealtimeSession
-from gw.wire.gemini_realtime_turns import HeardTurns
+from gw.wire.gemini_realtime_turns import CallerTurns
 from gw.wire.json_frames import Frame
 from gw.wire.openai_realtime_conversation import ResponseSettings
 from gw.wire.openai_realtime_items import checked_item, length, missing_item, truncatable
@@ -50,7 +50,7 @@ class Step(msgspec.Struct, kw_only=True):
     """The consequences of a client's event, in this order."""
 
     replies: list[str] = []
-    asks: bool = False
+    begins_turn: bool = False
     """Whether the model is to begin a turn, which has to be admitted."""
     announced: list[str] = []
     """Events for the client once it is."""
@@ -62,7 +62,7 @@ class GeminiConversation:
     def __init__(self, session_id: str, model: str, name: str, voice_of: Callable[[str], str]) -> None:
         """`model`: as the client knows it; `name`: the vendor's; `voice_of`: see `GeminiRealtimeSession.setup`."""
         self.realtime = GeminiRealtimeSession(session_id, model)
-        self.turns = HeardTurns(self.realtime, self._keep)
+        self.turns = CallerTurns(self.realtime, self._keep)
         self.answers = LiveAnswers(self.realtime, self.turns, self._keep)
         self._ignored: tuple[str, ...] = ()
         self._ignored_events: dict[str, None] = {}
@@ -71,9 +71,9 @@ class GeminiConversation:
         self._items: list[Members] = []
         self._pending: list[Members | bytes] = []
         """Messages and committed audio that the vendor was not sent, in order."""
-        self._asked: list[Members | bytes] = []
+        self._requested: list[Members | bytes] = []
         """The part of it that the last request for a response took."""
-        self._asked_results: list[tuple[str | None, str, str]] = []
+        self._requested_results: list[tuple[str | None, str, str]] = []
         self._history: list[Members] = []
         """The messages with which the session begins."""
         self._buffer = bytearray()
@@ -82,7 +82,7 @@ class GeminiConversation:
         self._setup = ""
         self._has_changed = False
         """Whether the settings are others than those of the vendor's session."""
-        self._has_said = False
+        self._has_sent = False
         """Whether the vendor was sent anything but settings."""
 
     # ---- the vendor's session
@@ -114,7 +114,7 @@ class GeminiConversation:
     @property
     def is_due_anew(self) -> bool:
         """Return whether the session should be opened anew now: the settings have changed, or the vendor ends it soon."""
-        if not self.answers.is_idle or self.turns.is_open or (self._has_said and not self.answers.handle):
+        if not self.answers.is_idle or self.turns.is_open or (self._has_sent and not self.answers.handle):
             return False
         return self.answers.goes_away or self._has_changed
 
@@ -126,7 +126,7 @@ class GeminiConversation:
         if not history:
             return []
         self._pending = [each for each in self._pending if isinstance(each, bytes)]
-        self._has_said = True
+        self._has_sent = True
         return [content_frame(turns_of(history, answered=False), complete=True)]
 
     @property
@@ -139,7 +139,7 @@ class GeminiConversation:
         if not messages or version_of(self._name) >= (3, 0) or not self.answers.is_idle or self.turns.is_open or not self.realtime.turns:
             return []
         self._pending.clear()
-        self._has_said = True
+        self._has_sent = True
         return [content_frame(turns_of(messages), complete=False)]
 
     def received(self, provider: str, frame: Frame) -> list[str]:
@@ -191,7 +191,7 @@ class GeminiConversation:
         pcm = self._converted(decode_audio(message.get("audio") or ""))
         if self.realtime.turns:
             self.turns.appended_s += PCM_16K.seconds(len(pcm))
-            self.turns.unanswered = self._has_said = True
+            self.turns.unanswered = self._has_sent = True
             return Step(frames=[audio_frame(pcm)]) if pcm else Step()
         waiting = len(self._buffer) + sum(len(each) for each in self._pending if isinstance(each, bytes))
         if PCM_16K.seconds(waiting + len(pcm)) > MAX_BUFFERED_S:
@@ -281,9 +281,9 @@ class GeminiConversation:
             what = "a result of a function, and a turn that the server detects, are answered with the session's instructions"
             raise unsupported("response.instructions", what)
         continues = bool(results) and self.answers.turn_runs
-        step = Step(replies=self.answers.finish(), announced=self.answers.ask(made_of), asks=not continues)
-        self._has_said = True
-        self._asked, self._asked_results = [], [*results]
+        step = Step(replies=self.answers.finish(), announced=self.answers.request(made_of), begins_turn=not continues)
+        self._has_sent = True
+        self._requested, self._requested_results = [], [*results]
         if results:
             step.frames = [result_frame(results)]
             results.clear()
@@ -291,8 +291,8 @@ class GeminiConversation:
         if awaits:  # the model answers that turn by itself
             return step
         before = self._before(self._pending)
-        self._asked, self._pending = self._pending[len(before) :], before
-        pending = [*self._asked]
+        self._requested, self._pending = self._pending[len(before) :], before
+        pending = [*self._requested]
         if own:
             text = f"Instructions for the next answer only, which nobody has said: {own}"
             pending.append(_message(text))
@@ -318,9 +318,9 @@ class GeminiConversation:
     def refused(self) -> None:
         """Note that a response was not admitted: what it was to answer waits for the next one."""
         self.answers.withdraw()
-        self._pending += self._asked
-        self.answers.results += self._asked_results
-        self._asked, self._asked_results = [], []
+        self._pending += self._requested
+        self.answers.results += self._requested_results
+        self._requested, self._requested_results = [], []
 
     def _cancel(self, id_: object) -> Step:
         if not self.answers.is_speaking or id_ not in (None, self.answers.response_id):

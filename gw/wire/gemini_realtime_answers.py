@@ -1,14 +1,14 @@
 """The answers of one of Gemini's Live models, as the responses of OpenAI's realtime API.
 
-The frames are those of `gw.wire.gemini_live`. A turn of the vendor is one response, or several where functions are called: a call ends a
-response, as it does at OpenAI, and what the model says with the result is the next one. The vendor counts tokens at the end of its turn,
-so a response that ends with a call has no usage.
+The frames are those of `gw.wire.gemini_live_messages`. A turn of the vendor is one response, or several where functions are called: a call
+ends a response, as it does at OpenAI, and what the model says with the result is the next one. The vendor counts tokens at the end of its
+turn, so a response that ends with a call has no usage.
 
-    none       -- the client asks, or the model begins -->      open
-    open       -- `generationComplete`, `interrupted` -->       said: the message has ended, the count is due
-    open       -- a function is called -->                      none: completed
-    open, said -- `turnComplete` -->                            none: completed, cancelled, incomplete or failed
-    open       -- the client cancels -->                        muted: what comes until `turnComplete` is left out
+    none         -- the client requests one, or the model begins -->  open
+    open         -- `generationComplete`, `interrupted` -->           spoken: the message has ended, the count is due
+    open         -- a function is called -->                          none: completed
+    open, spoken -- `turnComplete` -->                                none: completed, cancelled, incomplete or failed
+    open         -- the client cancels -->                            muted: what comes until `turnComplete` is left out
 """
 
 from __future__ import annotations
@@ -17,16 +17,22 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from gw.errors import ProviderRefused
 from gw.types.audio import PCM_24K
 from gw.types.usage import Usage
 from gw.wire.convert import Converter, converter
 from gw.wire.gemini_live import error_of_reason
-from gw.wire.gemini_live_usage import LiveUsage, usage_of, usage_sum
+from gw.wire.gemini_live_messages import (
+    NO_CONTENT,
+    SERVER_FRAME,
+    FunctionCall,
+    ServerContent,
+    ServerFrame,
+    VoiceActivity,
+)
+from gw.wire.gemini_live_usage import usage_of, usage_sum
 from gw.wire.gemini_realtime_settings import GeminiRealtimeSession
-from gw.wire.gemini_realtime_turns import HeardTurns, Keep
+from gw.wire.gemini_realtime_turns import CallerTurns, Keep
 from gw.wire.json_codec import decode_upstream
 from gw.wire.json_frames import Frame, json_frame
 from gw.wire.openai_realtime_conversation import ResponseSettings
@@ -34,76 +40,8 @@ from gw.wire.openai_realtime_output import ResponseOutput
 from gw.wire.openai_realtime_settings import Members, invalid
 
 
-class _Blob(msgspec.Struct, gc=False, rename="camel"):
-    mime_type: str | None = None
-    data: str | None = None
-
-
-class _Part(msgspec.Struct, gc=False, rename="camel"):
-    text: str | None = None
-    thought: bool | None = None
-    inline_data: _Blob | None = None
-
-
-class _Turn(msgspec.Struct, gc=False):
-    parts: list[_Part] | None = None
-
-
-class _Words(msgspec.Struct, gc=False):
-    text: str | None = None
-    finished: bool | None = None
-
-
-class _Content(msgspec.Struct, gc=False, rename="camel"):
-    model_turn: _Turn | None = None
-    turn_complete: bool | None = None
-    generation_complete: bool | None = None
-    interrupted: bool | None = None
-    input_transcription: _Words | None = None
-    output_transcription: _Words | None = None
-    turn_complete_reason: str | None = None
-
-
-class _Call(msgspec.Struct, gc=False):
-    id: str | None = None
-    name: str | None = None
-    args: dict[str, Any] | None = None
-
-
-class _Calls(msgspec.Struct, gc=False, rename="camel"):
-    function_calls: list[_Call] | None = None
-
-
-class _Cancelled(msgspec.Struct, gc=False):
-    ids: list[str] | None = None
-
-
-class _Voice(msgspec.Struct, gc=False, rename="camel"):
-    voice_activity_type: str | None = None
-    type: str | None = None
-    audio_offset: str | None = None
-
-
-class _Resumption(msgspec.Struct, gc=False, rename="camel"):
-    new_handle: str | None = None
-    resumable: bool | None = None
-
-
-class _LiveMessage(msgspec.Struct, gc=False, rename="camel"):
-    server_content: _Content | None = None
-    tool_call: _Calls | None = None
-    tool_call_cancellation: _Cancelled | None = None
-    usage_metadata: LiveUsage | None = None
-    voice_activity: _Voice | None = None
-    session_resumption_update: _Resumption | None = None
-    go_away: dict[str, Any] | None = None
-
-
-_MESSAGE = msgspec.json.Decoder(_LiveMessage)
-
-
 def _offset_s(offset: str | None) -> float | None:
-    """Return a duration such as `1.250s`; None where there is none."""
+    """Return a duration such as `1.250s` in seconds; None for anything else."""
     try:
         return float((offset or "").removesuffix("s"))
     except ValueError:
@@ -113,12 +51,12 @@ def _offset_s(offset: str | None) -> float | None:
 class LiveAnswers:
     """Reads the vendor's frames. `handle` resumes the session; `goes_away` says that the vendor ends it soon."""
 
-    def __init__(self, realtime: GeminiRealtimeSession, turns: HeardTurns, keep: Keep) -> None:
+    def __init__(self, realtime: GeminiRealtimeSession, turns: CallerTurns, keep: Keep) -> None:
         self._realtime = realtime
         self._turns = turns
         self._keep = keep
         self._response: ResponseOutput | None = None
-        self._said = False
+        self._is_spoken = False
         """Whether the message of the response has ended."""
         self._muted = ""
         """Why the rest of the turn is left out: the reason of the cancellation."""
@@ -140,7 +78,7 @@ class LiveAnswers:
     @property
     def is_speaking(self) -> bool:
         """Return whether a response is open whose message may go on."""
-        return self._response is not None and not self._said
+        return self._response is not None and not self._is_spoken
 
     @property
     def is_idle(self) -> bool:
@@ -161,7 +99,7 @@ class LiveAnswers:
         self._stale += self.turn_runs
         return frames
 
-    def ask(self, made_of: ResponseSettings) -> list[str]:
+    def request(self, made_of: ResponseSettings) -> list[str]:
         """Open a response that the client has requested."""
         self._muted = ""
         return self._open(made_of)
@@ -196,13 +134,13 @@ class LiveAnswers:
 
     def received(self, provider: str, frame: Frame) -> list[str]:
         """Return the events of a frame. Raises UpstreamProtocolError."""
-        message = decode_upstream(_MESSAGE, frame, provider)
-        content = message.server_content or _Content()
+        message = decode_upstream(SERVER_FRAME, frame, provider)
+        content = message.server_content or NO_CONTENT
         self._note_session(message)
-        frames = self._heard(message.voice_activity, content)
-        frames += self._spoken(content)
+        frames = self._input_events(message.voice_activity, content)
+        frames += self._output_events(content)
         if message.tool_call is not None:
-            frames += self._called(message.tool_call.function_calls or ())
+            frames += self._call_events(message.tool_call.function_calls or ())
         if message.tool_call_cancellation is not None:
             self._forget_calls(message.tool_call_cancellation.ids or ())
         if message.usage_metadata is not None and (usage := usage_of(message.usage_metadata)) is not None:
@@ -215,12 +153,12 @@ class LiveAnswers:
             frames += self._turn_ended(provider, content.turn_complete_reason or "")
         return frames
 
-    def _note_session(self, message: _LiveMessage) -> None:
+    def _note_session(self, message: ServerFrame) -> None:
         if (update := message.session_resumption_update) is not None:
             self.handle = (update.new_handle or "") if update.resumable else ""
         self.goes_away |= message.go_away is not None
 
-    def _heard(self, voice: _Voice | None, content: _Content) -> list[str]:
+    def _input_events(self, voice: VoiceActivity | None, content: ServerContent) -> list[str]:
         frames: list[str] = []
         detects = bool(self._realtime.turns)
         if voice is not None and detects:
@@ -235,14 +173,14 @@ class LiveAnswers:
                 frames += [*self._turns.stopped(), *self._turns.complete()]
         return frames
 
-    def _spoken(self, content: _Content) -> list[str]:
+    def _output_events(self, content: ServerContent) -> list[str]:
         parts = (content.model_turn.parts or ()) if content.model_turn is not None else ()
         words = content.output_transcription.text if content.output_transcription is not None else None
         if not parts and not words:
             return []
         frames = self._begin_turn()
         response = self._response
-        if response is None or self._muted or self._said:
+        if response is None or self._muted or self._is_spoken:
             return frames
         for part in parts:
             if part.inline_data is not None and response.made_of.has_audio:
@@ -260,7 +198,7 @@ class LiveAnswers:
             return data
         return b64encode(self._converter.feed(b64decode(data))).decode()
 
-    def _called(self, calls: Sequence[_Call]) -> list[str]:
+    def _call_events(self, calls: Sequence[FunctionCall]) -> list[str]:
         frames = self._begin_turn()
         response = self._response
         if response is None or self._muted:
@@ -287,7 +225,7 @@ class LiveAnswers:
     def _interrupted(self) -> list[str]:
         if self._stale or not (self.turn_runs or self._response is not None):
             return []
-        self._was_interrupted = not self._said
+        self._was_interrupted = not self._is_spoken
         frames = self._turns.started() if self._realtime.turns and not self._muted else []
         return frames + self._end_message("incomplete")
 
@@ -313,15 +251,15 @@ class LiveAnswers:
     # ---- the response
 
     def _open(self, made_of: ResponseSettings) -> list[str]:
-        self._response, self._said = ResponseOutput(self._realtime, made_of, self._keep), False
+        self._response, self._is_spoken = ResponseOutput(self._realtime, made_of, self._keep), False
         self._converter = converter(PCM_24K, made_of.format)
         return [self._response.about("response.created", "in_progress")]
 
     def _end_message(self, status: str) -> list[str]:
         response = self._response
-        if response is None or self._said:
+        if response is None or self._is_spoken:
             return []
-        self._said = True
+        self._is_spoken = True
         if not response.has_begun:
             return []
         rest = self._converter.end() if self._converter is not None else b""

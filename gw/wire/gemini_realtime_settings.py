@@ -145,7 +145,7 @@ class GeminiRealtimeSession(RealtimeSession):
         `history` announces messages before the conversation itself.
         """
         settings = self.settings
-        heard = self.transcription
+        transcription = self.transcription
         tools, left_out = declarations(settings["tools"], model) if settings["tool_choice"] != "none" else ([], [])
         ignored = [f"tools.parameters.{name}" for name in left_out]
         generation: Members = {"responseModalities": [each.upper() for each in settings["output_modalities"]]}
@@ -163,8 +163,8 @@ class GeminiRealtimeSession(RealtimeSession):
             setup["systemInstruction"] = {"parts": [{"text": settings["instructions"]}]}
         if tools:
             setup["tools"] = [{"functionDeclarations": tools}]
-        if heard is not None:
-            setup["inputAudioTranscription"] = _transcription(heard)
+        if transcription is not None:
+            setup["inputAudioTranscription"] = _transcription(transcription)
         if history:
             setup["historyConfig"] = {"initialHistoryInClientContent": True}
         if settings["truncation"] == "auto":
@@ -172,10 +172,10 @@ class GeminiRealtimeSession(RealtimeSession):
         return json_frame({"setup": setup}), tuple(ignored)
 
 
-def _transcription(heard: Members) -> Members:
-    languages = [heard["language"]] if heard.get("language") else heard.get("languages")
+def _transcription(settings: Members) -> Members:
+    languages = [settings["language"]] if settings.get("language") else settings.get("languages")
     return ({"languageCodes": languages} if languages else {}) | (
-        {"customVocabulary": heard["keywords"]} if heard.get("keywords") else {}
+        {"customVocabulary": settings["keywords"]} if settings.get("keywords") else {}
     )
 
 

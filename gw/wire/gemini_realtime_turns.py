@@ -17,7 +17,7 @@ from gw.wire.openai_realtime_settings import Members
 Keep = Callable[[Members], str | None]
 
 
-class HeardTurns:
+class CallerTurns:
     def __init__(self, realtime: GeminiRealtimeSession, keep: Keep) -> None:
         self._realtime = realtime
         self._keep = keep

@@ -46,7 +46,7 @@ def test_what_a_response_was_to_answer_waits_where_it_is_not_admitted(name):
     talk = opened(name)
     talk.handle(message("one"))
     step = talk.handle(ASK)
-    assert step.asks
+    assert step.begins_turn
     talk.refused()
     assert talk.handle(ASK).frames == step.frames
 
@@ -139,7 +139,7 @@ def test_an_instruction_for_the_result_of_a_function_is_refused():
         talk.handle({**ASK, "response": {"instructions": "Be loud."}})
     assert refused.value.param == "response.instructions"
     step = talk.handle(ASK)
-    assert not step.asks
+    assert not step.begins_turn
     (response,) = sent(step)[0]["toolResponse"]["functionResponses"]
     assert response == {"id": "c1", "name": "f", "response": {"output": "x"}}
 
@@ -166,7 +166,7 @@ def test_a_turn_that_the_client_ends_itself_is_answered_once():
     ]  # fmt: skip
     assert heard(talk, voiceActivity={"type": "ACTIVITY_START"}) == heard(talk, voiceActivity={"type": "ACTIVITY_END"}) == []
     step = talk.handle(ASK)
-    assert (step.asks, step.frames) == (True, [])
+    assert (step.begins_turn, step.frames) == (True, [])
     assert heard(talk, serverContent={"outputTranscription": {"text": "yes"}})[0]["type"] == "response.output_item.added"
 
 

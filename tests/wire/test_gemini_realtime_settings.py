@@ -52,10 +52,10 @@ def test_turn_detection(turns, config):
 
 
 def test_all_other_settings():
-    heard = {"model": "whisper-1", "languages": ["en", "de"], "keywords": ["Zürich"]}
+    transcription = {"model": "whisper-1", "languages": ["en", "de"], "keywords": ["Zürich"]}
     settings = {
         "instructions": "Be brief.", "output_modalities": ["text"], "max_output_tokens": 300, "temperature": 0.4,
-        "audio": {"input": {"transcription": heard}, "output": {"voice": "Puck"}}, "truncation": "disabled",
+        "audio": {"input": {"transcription": transcription}, "output": {"voice": "Puck"}}, "truncation": "disabled",
         "tools": [{"type": "function", "name": "f"}], "tool_choice": "none",
     }  # fmt: skip
     setup = setup_of(settings, voice="Puck")
