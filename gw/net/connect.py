@@ -33,7 +33,7 @@ class Origin:
     public_only: bool = False
     """Only addresses of the public internet may be connected to, whatever the name resolves to."""
     http2: bool = False
-    """HTTP/2 is asked for in the handshake of TLS."""
+    """HTTP/2 is requested in the handshake of TLS."""
 
     @classmethod
     def parse(cls, base_url: str, *, public_only: bool = False) -> Origin:

@@ -60,12 +60,12 @@ def _key_file(account: Account) -> _KeyFile | None:
         if not key.startswith("{"):
             return None
     try:
-        found = _KEY_FILE.decode(key.encode())
+        key_file = _KEY_FILE.decode(key.encode())
     except msgspec.DecodeError:
         raise rejected(account, "the key is JSON, but not the key of a service account", status=401) from None
-    if found.type != "service_account":
+    if key_file.type != "service_account":
         raise rejected(account, "the key is of a type other than service_account", status=401)
-    return found
+    return key_file
 
 
 def _signed(account: Account, file: _KeyFile, now: float) -> str:

@@ -55,7 +55,7 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
         super().__init__(planner, in_flight, spec, planner.routing.first_event_s["llm"])
         self._running: dict[str, _Running] = {}
         self._admitted: Meter | None = None
-        """The meter of a response that the caller has asked for and the vendor has not begun."""
+        """The meter of a response that the caller has requested and the vendor has not begun."""
         self._place: Reservation | None = None
         """The session's place among the requests at once, while no response has it."""
         self._began: float | None = None

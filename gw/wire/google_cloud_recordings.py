@@ -50,7 +50,7 @@ _OTHER_NAMES = {
 
 
 def locale_of(request: TranscribeRequest | ListenRequest, model: str) -> str | None:
-    """Return the vendor's code for the language of a request; None for one that this model cannot be asked for.
+    """Return the vendor's code for the language of a request; None for one that this model does not take.
 
     Which regions a model knows changes, and depends on the location: the vendor refuses others.
     """

@@ -60,7 +60,7 @@ def spoken_tts(gateway: Gateway, count: int) -> list[dict[str, Any]]:
 
 
 def check_warmed(gateway: Gateway, say: Callable[[str], object]) -> None:
-    """What an agent has never said comes from the cache, once it was spoken ahead as the agent speaks."""
+    """Check that a greeting which the agent has never said comes from the cache, once it was spoken ahead as the agent speaks."""
     say("one moment please")
     body = json.dumps({"text": GREETING}).encode()
     request = urllib.request.Request(gateway.base + "/cache/warm", body, {"content-type": "application/json"})

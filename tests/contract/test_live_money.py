@@ -27,8 +27,8 @@ USD = ((300 + 600 + 60) * 0.75 + (200 + 640) * 3 + 260 * 1 + (30 + 40) * 4.5 + 1
 async def ask_in_googles_protocol(connect):
     async with open_ws("client", GATEWAY, gemini_live.path("v1beta").encode(), headers=HEADERS, connect=connect) as ws:
         await ws.send(msgspec.json.encode({"setup": {"model": "models/gemini-3.8-live"}}).decode())
-        asked = {"turns": [{"role": "user", "parts": [{"text": "one two"}]}], "turnComplete": True}
-        await ws.send(msgspec.json.encode({"clientContent": asked}).decode())
+        content = {"turns": [{"role": "user", "parts": [{"text": "one two"}]}], "turnComplete": True}
+        await ws.send(msgspec.json.encode({"clientContent": content}).decode())
         while b"turnComplete" not in await ws.receive():
             pass
 

@@ -46,11 +46,11 @@ async def test_an_app_over_a_websocket_finds_a_phrase_that_it_has_never_said(rea
         done = await warmed(plane)
         assert done == Warmed(spoken=1, cost_nusd=10_000 * len(TEXT))
         assert await warmed(plane) == Warmed(kept=1)
-        said = await converse(reader, plane, "first/tone", [TEXT])
-        assert (said.text(reader), said.errors) == (TEXT, [])
-        app, ahead, found = plane.kept.records
-        assert [uses(record) for record in (app, ahead, found)] == [["miss"], ["miss"], ["hit"]]
-        assert (ahead.endpoint, ahead.cost_nusd, found.cost_nusd) == ("/v1/cache/warm", done.cost_nusd, 0)
+        spoken = await converse(reader, plane, "first/tone", [TEXT])
+        assert (spoken.text(reader), spoken.errors) == (TEXT, [])
+        app, ahead, later = plane.kept.records
+        assert [uses(record) for record in (app, ahead, later)] == [["miss"], ["miss"], ["hit"]]
+        assert (ahead.endpoint, ahead.cost_nusd, later.cost_nusd) == ("/v1/cache/warm", done.cost_nusd, 0)
 
 
 async def test_word_times_are_there_for_the_app_that_wants_them(tmp_path, autojump_clock):

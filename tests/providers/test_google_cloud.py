@@ -66,8 +66,8 @@ def listener(account):
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 100_000])
 async def test_a_recording(size, listener, vendor, autojump_clock):
-    asked = TranscribeRequest(model="m", audio=WavRecording(bytes(size)), language="en", audio_seconds=1.0, timestamps=frozenset({"word"}))
-    transcript = await transcribed(asked, listener)
+    wanted = TranscribeRequest(model="m", audio=WavRecording(bytes(size)), language="en", audio_seconds=1.0, timestamps=frozenset({"word"}))
+    transcript = await transcribed(wanted, listener)
     assert (transcript.text, transcript.language, transcript.usage.source) == ("Hello there.", "en-US", "vendor")
     assert [word.text for word in transcript.words] == ["Hello", "there."]
     (entry,) = vendor.ledger
@@ -76,14 +76,14 @@ async def test_a_recording(size, listener, vendor, autojump_clock):
     )  # fmt: skip
     assert entry.headers["x-goog-api-key"] == "k"
     assert (entry.fields["model"], entry.fields["languageCodes"], entry.fields["enableWordTimeOffsets"]) == ("chirp_2", ["en-US"], True)
-    assert entry.audio == b"".join([piece async for piece in asked.audio.chunks()])
+    assert entry.audio == b"".join([piece async for piece in wanted.audio.chunks()])
 
 
 async def test_a_location(listener, vendor, autojump_clock):
     vendor.location = "us"
     account = attrs.evolve(listener, origin=Origin.parse("https://us-texttospeech.googleapis.com"), model="chirp_3")
-    asked = TranscribeRequest(model="m", audio=WavRecording(bytes(320)), diarize=True)
-    transcript = await transcribed(asked, account)
+    wanted = TranscribeRequest(model="m", audio=WavRecording(bytes(320)), diarize=True)
+    transcript = await transcribed(wanted, account)
     assert vendor.ledger[0].headers["host"] == "us-speech.googleapis.com"
     assert vendor.ledger[0].fields["languageCodes"] == ["auto"]
     assert [(word.text, word.speaker) for word in transcript.words] == [("Hello", "1"), ("there.", "2")]

@@ -54,8 +54,8 @@ def texts(events):
 
 
 async def test_a_session(account, vendor, autojump_clock):
-    asked, events = request(language="de", keyterms=("Contoso",)), []
-    async with google_cloud.listen(asked, account) as session, trio.open_nursery() as tasks:
+    wanted, events = request(language="de", keyterms=("Contoso",)), []
+    async with google_cloud.listen(wanted, account) as session, trio.open_nursery() as tasks:
         tasks.start_soon(read, session, events)
         await session.send_audio(said("one two three"))
         await session.send_audio(b"")

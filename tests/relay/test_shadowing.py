@@ -57,10 +57,10 @@ async def all_done(plane: Plane) -> None:
 
 
 def records_by_project(plane: Plane) -> dict[str, list]:
-    found: dict[str, list] = {}
+    by_project: dict[str, list] = {}
     for record in plane.kept.records:
-        found.setdefault(record.project, []).append(record)
-    return found
+        by_project.setdefault(record.project, []).append(record)
+    return by_project
 
 
 async def say(plane: Plane, project="own", session="s1", texts=SAID) -> talkers.Received:
@@ -75,12 +75,12 @@ async def test_a_live_session_is_compared_and_costs_its_project_nothing_more(pla
     assert (own.model_id, second.model_id, second.status) == ("first/nova-3", "second/stt-rt-v5", "success")
     assert second.session_id == f"shadow-{own.id}"
     assert second.endpoint == "shadow"
-    found = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-rt-v5", "live"]
-    assert (found.compared, found.words, found.edits, found.left_out) == (1, 5, 0, {})
-    assert (found.first.cost_nusd, found.second.cost_nusd) == (own.cost_nusd, second.cost_nusd)
+    compared = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-rt-v5", "live"]
+    assert (compared.compared, compared.words, compared.edits, compared.left_out) == (1, 5, 0, {})
+    assert (compared.first.cost_nusd, compared.second.cost_nusd) == (own.cost_nusd, second.cost_nusd)
     assert second.usage.audio_seconds == pytest.approx(own.usage.audio_seconds, abs=0.1)
-    assert len(found.first.times_s) == 2
-    assert all(0 <= time_s < 2 for time_s in (*found.first.times_s, *found.second.times_s))
+    assert len(compared.first.times_s) == 2
+    assert all(0 <= time_s < 2 for time_s in (*compared.first.times_s, *compared.second.times_s))
     ledger = plane.gateway.ledger
     assert ledger.spent("own") == own.cost_nusd
     assert ledger.spent(SHADOW_PROJECT) == second.cost_nusd
@@ -91,11 +91,11 @@ async def test_a_recording_is_compared(plane):
     reply = await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")
     assert reply.json["text"] == asked.SAID == "my card is four two"
     await all_done(plane)
-    found = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-async-v5", "recording"]
-    assert (found.compared, found.words, found.edits) == (1, 5, 1)
+    compared = shadows_of(plane).comparisons.pairs["first/nova-3", "second/stt-async-v5", "recording"]
+    assert (compared.compared, compared.words, compared.edits) == (1, 5, 1)
     own, second = plane.kept.records
-    assert list(found.first.times_s) == [pytest.approx(own.total_latency_ms / 1000)]
-    assert list(found.second.times_s) == [pytest.approx(second.total_latency_ms / 1000)]
+    assert list(compared.first.times_s) == [pytest.approx(own.total_latency_ms / 1000)]
+    assert list(compared.second.times_s) == [pytest.approx(second.total_latency_ms / 1000)]
     assert second.usage.audio_seconds == pytest.approx(own.usage.audio_seconds, abs=0.1)
 
 
@@ -104,7 +104,7 @@ async def test_only_audio_of_projects_that_allow_it_and_only_within_their_region
     assert (await say(plane, project)).finals == SAID
     await all_done(plane)
     assert [record.project for record in plane.kept.records if record.status == "success"] == [project]
-    refused = [found.left_out for found in shadows_of(plane).comparisons.pairs.values()]
+    refused = [compared.left_out for compared in shadows_of(plane).comparisons.pairs.values()]
     assert refused == ([{"refused": 1}] if project == "european" else [])
 
 
@@ -120,8 +120,8 @@ async def test_audio_that_must_not_be_stored_is_not_copied(plane):
 async def test_a_second_model_that_fails_is_counted_and_changes_nothing_for_the_app(plane):
     assert (await say(plane)).finals == SAID
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert (found.compared, found.left_out) == (0, {"failed": 1})
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert (compared.compared, compared.left_out) == (0, {"failed": 1})
 
 
 @pytest.mark.parametrize("plane", [configured(budget="0.001")], indirect=True)
@@ -129,9 +129,9 @@ async def test_its_budget_holds_and_the_app_is_served(plane):
     for number in range(3):
         assert (await say(plane, session=f"s{number}")).finals == SAID
         await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert (found.compared, found.left_out) == (1, {"refused": 2})  # the call that reaches a budget is the last one
-    assert plane.gateway.ledger.spent(SHADOW_PROJECT) == found.second.cost_nusd
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert (compared.compared, compared.left_out) == (1, {"refused": 2})  # the call that reaches a budget is the last one
+    assert plane.gateway.ledger.spent(SHADOW_PROJECT) == compared.second.cost_nusd
 
 
 @pytest.mark.parametrize("plane", [configured(share="0.3")], indirect=True)
@@ -154,9 +154,9 @@ async def test_a_second_model_that_takes_no_audio_is_given_up_and_does_not_hold_
     began = trio.current_time()
     assert (await say(plane, texts=texts)).finals == texts
     spent_s = trio.current_time() - began
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert found.compared == 0
-    assert set(found.left_out) <= {"too_slow", "failed"}
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert compared.compared == 0
+    assert set(compared.left_out) <= {"too_slow", "failed"}
     plane.gateway.relay.planner.shadows = None
     began = trio.current_time()
     assert (await say(plane, texts=texts)).finals == texts
@@ -174,8 +174,8 @@ async def test_audio_that_finds_no_room_ends_the_copy(plane):
         shadow.sound(piece)
         assert shadow.given_up == "too_slow"
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert found.left_out == {"too_slow": 2}
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert compared.left_out == {"too_slow": 2}
 
 
 @pytest.mark.parametrize("plane", [configured("second/stt-async-v5")], indirect=True)
@@ -184,8 +184,8 @@ async def test_a_recording_that_is_too_long_has_none(plane):
     reply = await plane.post("/v1/listen?model=first/nova-3&gw_project=own", wav.header(PCM_16K, len(samples)) + samples, "audio/wav")
     assert reply.status == 200
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert (found.compared, found.left_out) == (0, {"too_long": 1})
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert (compared.compared, compared.left_out) == (0, {"too_long": 1})
 
 
 @pytest.mark.parametrize("plane", [configured(budget="100")], indirect=True)
@@ -194,16 +194,16 @@ async def test_calls_beyond_those_at_once_have_none(plane):
         for number in range(shadowing.MOST_AT_ONCE + 3):
             nursery.start_soon(say, plane, "own", f"s{number}")
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert (found.compared, found.left_out) == (shadowing.MOST_AT_ONCE, {"busy": 3})
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert (compared.compared, compared.left_out) == (shadowing.MOST_AT_ONCE, {"busy": 3})
 
 
 async def test_a_caller_that_leaves_ends_its_copy(plane):
     with trio.move_on_after(0.5):
         await say(plane)
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert found.compared + sum(found.left_out.values()) == 1
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert compared.compared + sum(compared.left_out.values()) == 1
 
 
 @pytest.mark.parametrize("plane", [configured() + "fallbacks: {stt: [second/stt-rt-v5]}"], indirect=True)
@@ -211,8 +211,8 @@ async def test_a_call_that_another_model_answered_is_not_compared(plane):
     plane.net.hosts.pop(("first.test", 80))
     assert (await say(plane)).finals == SAID
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert (found.compared, found.left_out) == (0, {"call_fell_back": 1})
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert (compared.compared, compared.left_out) == (0, {"call_fell_back": 1})
 
 
 @pytest.mark.parametrize("plane", [configured("second/stt-async-v5", budget="100")], indirect=True)
@@ -224,9 +224,9 @@ async def test_recordings_that_are_being_copied_count_among_those_at_once(plane)
         for _ in range(shadowing.MOST_AT_ONCE + 3):
             nursery.start_soon(send)
     await all_done(plane)
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert found.compared + found.left_out["busy"] == shadowing.MOST_AT_ONCE + 3
-    assert found.left_out == {"busy": 3}
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert compared.compared + compared.left_out["busy"] == shadowing.MOST_AT_ONCE + 3
+    assert compared.left_out == {"busy": 3}
 
 
 @pytest.mark.parametrize("plane", [configured("second/stt-async-v5")], indirect=True)
@@ -235,5 +235,5 @@ async def test_a_call_that_fails_gives_its_place_back(plane):
     for _ in range(shadowing.MOST_AT_ONCE + 1):
         assert (await asked.transcribe(plane, "openai", "first/nova-3", X_GW_Project="own")).status != 200
     assert shadows_of(plane).running == 0
-    (found,) = shadows_of(plane).comparisons.pairs.values()
-    assert found.left_out.keys() == {"call_failed"}
+    (compared,) = shadows_of(plane).comparisons.pairs.values()
+    assert compared.left_out.keys() == {"call_failed"}
