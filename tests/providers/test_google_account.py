@@ -86,8 +86,17 @@ async def test_a_token_that_is_about_to_end_is_replaced(account):
     account = with_key(account, key_file())
     google_account.key_headers(account)
     (state,) = account.call_state
-    account.call_state[state] = attrs.evolve(account.call_state[state], text=Secret("old"), until=time.time() + 599)
+    first = account.call_state[state] = attrs.evolve(account.call_state[state], text=Secret("old"), until=time.time() + 599)
     claims_in(google_account.key_headers(account))
+    assert account.call_state[state].signer is first.signer  # to read and check the private key takes long
+
+
+async def test_the_private_key_is_in_no_repr(account):
+    account = with_key(account, key_file())
+    headers = google_account.key_headers(account)
+    shown = repr(account.call_state) + repr(google_account._key_file(account))
+    assert "PRIVATE" not in shown
+    assert headers[0][1].decode().removeprefix("Bearer ") not in shown
 
 
 @pytest.mark.parametrize(
