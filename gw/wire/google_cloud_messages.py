@@ -99,9 +99,11 @@ def decode_request(message: bytes) -> RecognizeSettings | bytes:
             streaming = protobuf.data(value)
         elif number == 5:
             audio = protobuf.data(value)
-    if (streaming is None) == (audio is None):
-        raise ValueError("a request has either settings or audio")
-    return audio if streaming is None else _settings(recognizer, streaming)  # type: ignore[return-value]  # one of them is there
+    if streaming is not None and audio is None:
+        return _settings(recognizer, streaming)
+    if audio is not None and streaming is None:
+        return audio
+    raise ValueError("a request has either settings or audio")
 
 
 def _settings(recognizer: str, streaming: bytes) -> RecognizeSettings:
