@@ -47,6 +47,8 @@ def _section(name: str, preset: Preset, book: PriceBook) -> Iterator[str]:
     if preset.location == "cloud":
         unpriced = [m for m, section in preset.sections.items() if book.any_price(name, section.example, at_day=DAY) is None]
         none = f"No list prices are included for {' and '.join(unpriced)}: set `price`, or the records have no cost."
+        if preset.llm and preset.llm.states_cost:
+            none = "Each answer states its cost in USD, which is that of its record. Prices that you set with `price` hold instead."
         points.append(none if unpriced else "List prices are included.")
     yield "".join(f"- {point}\n" for point in points) + ("\n" if points else "")
     sources = "; ".join(f"{modality}: {section.source}" for modality, section in preset.sections.items())
@@ -86,6 +88,8 @@ def _chat(chat: PresetChat) -> Iterator[str]:
     mapped = [f"`{old}` to `{new}`" for old, new in sorted(chat.renames.items())]
     if not chat.developer_role:
         mapped.append("the role `developer` to `system`")
+    if chat.protocol == "responses":
+        mapped.append("a chat to the items and members of `/responses`")
     if mapped:
         yield f"Mapped: {', '.join(mapped)}."
     noted = [name for name in sorted(chat.refuses) if name.partition(".")[0] not in NEEDED]

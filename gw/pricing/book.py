@@ -15,7 +15,7 @@ from operator import attrgetter
 import attrs
 
 from gw.types.entities import Price
-from gw.types.usage import BASE_RATE, NO_DIMENSIONS, Cost, Dimensions, Usage
+from gw.types.usage import BASE_RATE, NANO, NO_DIMENSIONS, Cost, Dimensions, Usage
 
 _PER = 1_000_000
 _SCALE = _PER * _PER
@@ -156,11 +156,14 @@ class PriceBook:
     def cost(self, usage: Usage, price: Price | None, *, local: bool) -> Cost:
         """Return a cost that is priced, unpriced (`nusd` None, source "unpriced") or free (0, source "local").
 
+        Without a price, what the vendor states in USD for the answer is the cost (source "vendor").
         A local provider with an explicit price is priced. Usage in a unit that the price has no rate for (tokens, but
         a price per character) is unpriced, never a silent 0, and so is an implausible duration (infinite, NaN, over
         LONGEST_S). Negative units count as 0, so no cost is negative.
         """
         if price is None:
+            if usage.vendor_figure is not None and usage.vendor_figure.unit == "USD":
+                return Cost(nusd=round(usage.vendor_figure.amount * NANO), source="vendor")
             return Cost(nusd=0, source="local") if local else Cost(nusd=None, source="unpriced")
         source, extra = price.source, 0
         dimensions = usage.dimensions

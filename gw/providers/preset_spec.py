@@ -35,7 +35,7 @@ from gw.types.secret import Secret
 from gw.types.speech_settings import INSTRUCTIONS, KEYTERMS, LANGUAGE, NO_STORE, OTHERS, PROMPT, SPEED
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakRequest
-from gw.wire import chat_variants, gemini_live
+from gw.wire import chat_as_responses, chat_variants, gemini_live
 from gw.wire.realtime_duration import SessionDuration
 
 KeyHeaders = Callable[[Secret], list[tuple[bytes, bytes]]]
@@ -115,11 +115,11 @@ def _never(request: object, account: Account) -> bool:
 
 
 def _chat(preset: PresetChat, key_headers: KeyHeaders) -> ChatCall:
-    """Return the call: `POST {base}/chat/completions`, or the vendor's path for another dialect."""
-    wire = attrs.evolve(
-        openai_like.CHAT, headers=key_headers,
-        body=lambda request, account: chat_variants.upstream_body(request, account.model, preset),
-    )
+    """Return the call: `POST {base}/chat/completions` (or `/responses`), or the vendor's path for another dialect."""
+    plain, body_for = openai_like.CHAT, chat_variants.upstream_body
+    if preset.protocol == "responses":
+        plain, body_for = openai_like.RESPONSES, chat_as_responses.upstream_body
+    wire = attrs.evolve(plain, headers=key_headers, body=lambda request, account: body_for(request, account.model, preset))
     others = {
         other.dialect: attrs.evolve(other, headers=key_headers)
         for other in (_ENDPOINTS[endpoint] for endpoint in preset.endpoints)

@@ -22,10 +22,11 @@ Endpoint = Literal["embeddings", "moderations", "responses"]
 
 
 class PresetChat(ChatVariant, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Chat at `/chat/completions`."""
+    """Chat at `/chat/completions`, or at `/responses` where the vendor has only this."""
 
     example: str
     """Name of a model, for the documentation."""
+    protocol: Literal["chat", "responses"] = "chat"
     default: str = ""
     """Name of the model that the vendor itself takes for a request without one, where its documentation names it."""
     endpoints: tuple[Endpoint, ...] = ()
@@ -33,6 +34,8 @@ class PresetChat(ChatVariant, frozen=True, kw_only=True, forbid_unknown_fields=T
     vision: bool = False
     audio_in: bool = False
     tools: bool = True
+    states_cost: bool = False
+    """Each answer states what it costs, in USD, for the documentation."""
     source: str
     """Documents that state these facts."""
 
@@ -130,6 +133,8 @@ def parse_preset(name: str, text: str) -> Preset:
         raise ValueError(f"{name}: it offers nothing; add a section llm, stt or tts")
     if preset.conversation is not None and preset.llm is None:
         raise ValueError(f"{name}: conversation is for a vendor with a section llm, whose models hold the conversations")
+    if preset.llm is not None and preset.llm.protocol == "responses" and "responses" not in preset.llm.endpoints:
+        raise ValueError(f"{name}: with the protocol responses, the endpoint responses belongs among llm.endpoints")
     if (talk := preset.conversation) is not None and (talk.protocol == "gemini") == bool(talk.prefix):
         raise ValueError(f"{name}: conversation needs prefix, the beginning of its models' names, and none with the protocol gemini")
     if bool(preset.base_url) == bool(preset.address):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from urllib.parse import parse_qsl
 
-from gw.types.usage import NO_DIMENSIONS, Dimensions
+import msgspec
+
+from gw.types.usage import NO_DIMENSIONS, Dimensions, VendorFigure
+from gw.wire.json_codec import convert_or_none
 
 _STANDARD = frozenset({"", "auto", "default", "standard", "on_demand", "global", "not_available"})
 """The vendors' words for the tier and the region whose price is the list price."""
 _LONGEST_NAME = 32
+_MOST_USD = 10_000
+"""More than any answer costs: twenty million tokens at the highest list price."""
 _OFF = frozenset({"false", "0", "null", "[]", "none", "off", "[\"\"]"})
 
 
@@ -31,6 +37,21 @@ def special(name: object) -> str:
     if type(name) is not str or name in _STANDARD or len(name) > _LONGEST_NAME or not name.isprintable():
         return ""
     return name
+
+
+class _Cost(msgspec.Struct, gc=False):
+    """Cost of an answer with all that is billed for it (perplexityai 0.46.1, `types/responses_usage`)."""
+
+    total_cost: float
+    currency: str = "USD"
+
+
+def stated_cost(cost: object) -> VendorFigure | None:
+    """Return what a vendor says it bills for an answer, in USD; None if it says nothing, or nothing that can be true."""
+    stated = convert_or_none(cost, _Cost)
+    if stated is None or stated.currency != "USD" or not isfinite(stated.total_cost) or not 0 <= stated.total_cost <= _MOST_USD:
+        return None
+    return VendorFigure(amount=stated.total_cost, unit="USD")
 
 
 def billed_options(pairs: Iterable[tuple[str, object]], names: Mapping[str, str]) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """POST /chat/completions of vendors that take less than OpenAI does, or call it otherwise: the request as they take it.
 
     settings_of(request, variant)       what the request asks for and the vendor refuses: needed, and only wished for
-    upstream_body(request, …, variant)  the body, without these and in the vendor's words
+    taken_fields(request, variant)      the request's members without these, and in the vendor's words
+    upstream_body(request, …, variant)  the body with them
 
 Which members are needed does not depend on the vendor: without `tools`, `stop` or a schema the answer means something else;
 without `seed`, `user` or a penalty it is only tuned otherwise. A value that says the same as the member's absence, such as
@@ -59,13 +60,18 @@ def _is_refused(name: str, value: object, variant: ChatVariant) -> bool:
     return isinstance(kind, str) and f"{name}.{kind}" in variant.refuses
 
 
-def upstream_body(request: ChatRequest, model: str, variant: ChatVariant) -> bytes:
-    """Return the body for a vendor with this variant."""
+def taken_fields(request: ChatRequest, variant: ChatVariant) -> dict[str, msgspec.Raw]:
+    """Return the members of a request as the vendor takes them."""
     fields = _renamed(request.fields, variant)
     changed = _changed_messages(fields["messages"], variant)
     if changed is not None:
         fields["messages"] = changed
-    request = msgspec.structs.replace(request, fields=fields)
+    return fields
+
+
+def upstream_body(request: ChatRequest, model: str, variant: ChatVariant) -> bytes:
+    """Return the body for a vendor with this variant."""
+    request = msgspec.structs.replace(request, fields=taken_fields(request, variant))
     return openai_chat.upstream_body(request, model, stream_options=variant.stream_options)
 
 

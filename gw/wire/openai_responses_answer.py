@@ -1,7 +1,8 @@
 """Answers of POST /responses, streamed or not, both roles.
 
 Source: openai-python 3.52.0, `types/responses/response`, `response_stream_event` and the events and items they name, and
-`lib/streaming/responses` (November 2026), which insists on `response.created` as the first event.
+`lib/streaming/responses` (November 2026), which insists on `response.created` as the first event. Perplexity's own members:
+perplexityai 0.46.1, `types/responses_usage`, and an answer recorded in vercel/ai, `agent-web-search.chunks.txt` (2026-09-26).
 
 An answer is a list of items: a message with parts of text or refusal, a call of a function, reasoning. Each item and part is
 announced, sent piece by piece, and repeated whole when it is done; the last event repeats the whole response. Events are
@@ -83,8 +84,12 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _InputDetails(msgspec.Struct, gc=False):
+    """Perplexity calls them as Anthropic does."""
+
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
 
 
 class _OutputDetails(msgspec.Struct, gc=False):
@@ -96,6 +101,8 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
     input_tokens_details: _InputDetails | None = None
     output_tokens_details: _OutputDetails | None = None
+    tool_calls_details: Any = None
+    cost: Any = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -117,16 +124,27 @@ _BILLED = frozenset({"file_search_call", "code_interpreter_call", "image_generat
 """Items of tools that the vendor runs and bills apart, beside searches."""
 
 
-def _dimensions(response: _Response) -> Dimensions:
-    """Return what beside tokens the answer's price depends on."""
+class _ToolCalls(msgspec.Struct, gc=False):
+    invocation: int = 0
+
+
+_SEARCHES = ("search_web", "web_search")
+"""Names of the web search in `tool_calls_details`; the recorded answer has the first."""
+
+
+def _dimensions(response: _Response, calls: Mapping[str, _ToolCalls]) -> Dimensions:
+    """Return what beside tokens the answer's price depends on. `calls` are those that the usage counts by their tool."""
     items = response.output or ()
     counted = convert_or_none(response.tool_usage, _ToolUsage)
     if counted is not None and counted.web_search is not None:
         searches = tokens(counted.web_search.num_requests)
+    elif calls:
+        searches = sum(tokens(calls[name].invocation) for name in _SEARCHES if name in calls)
     else:
         searches = sum(item.type == "web_search_call" and _searched(item.action) for item in items)
-    addons = tuple(sorted({item.type.removesuffix("_call") for item in items if item.type in _BILLED}))
-    return billing.dimensions(response.service_tier, searches=searches, addons=addons)
+    billed = {item.type.removesuffix("_call") for item in items if item.type in _BILLED}
+    billed |= {name for name, call in calls.items() if call.invocation > 0 and name not in _SEARCHES}
+    return billing.dimensions(response.service_tier, searches=searches, addons=tuple(sorted(billed)))
 
 
 def _searched(action: object) -> bool:
@@ -140,11 +158,13 @@ def _usage(response: _Response) -> Usage | None:
     if usage is None or (usage.input_tokens is None and usage.output_tokens is None):
         return None
     details = usage.input_tokens_details or _NO_DETAILS
+    calls = convert_or_none(usage.tool_calls_details, dict[str, _ToolCalls]) or {}
     counted = Usage(
         input_tokens=tokens(usage.input_tokens), output_tokens=tokens(usage.output_tokens),
-        cached_input_tokens=tokens(details.cached_tokens), cache_write_tokens=tokens(details.cache_write_tokens),
+        cached_input_tokens=tokens(details.cached_tokens or details.cache_read_input_tokens),
+        cache_write_tokens=tokens(details.cache_write_tokens or details.cache_creation_input_tokens),
         reasoning_tokens=part_of((usage.output_tokens_details or _NO_OUTPUT_DETAILS).reasoning_tokens, usage.output_tokens),
-        source="vendor", dimensions=_dimensions(response),
+        source="vendor", dimensions=_dimensions(response, calls), vendor_figure=billing.stated_cost(usage.cost),
     )
     return plausible(counted)
 
@@ -160,7 +180,9 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
     """Bytes of a streamed answer in, events out.
 
     With `keep_raw` each event of the stream yields an event that carries it, framed, as `raw`. A tool that the vendor runs
-    itself counts as a tool call of its type: it is content, and the caller has seen it.
+    itself counts as a tool call of its type: it is content, and the caller has seen it. Callers of another dialect get calls of
+    their functions only. Such a call is passed on with its arguments: Perplexity announces its own search as a call, too, and
+    ends it as `search_results`.
     """
 
     CLOSING_EVENT = "response.completed"
@@ -169,6 +191,7 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
         super().__init__(provider)
         self._keep_raw = keep_raw
         self._calls: dict[int, int] = {}  # index of an item → index of the call
+        self._announced: dict[int, _Item] = {}  # calls not passed on yet
         self._called = self._has_content = False
 
     def _decode(self, event: SseEvent, events: list[ChatEvent]) -> None:
@@ -207,7 +230,9 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
     def _piece(self, kind: str, event: _Event) -> list[Delta | UsageReport]:
         """Return an event of the stream as common events; [] for one without content."""
         if kind == "response.output_item.added" and event.item is not None:
-            return self._item(event.output_index, event.item)
+            return self._item(event.output_index, event.item) if self._keep_raw else self._announce(event.output_index, event.item)
+        if kind == "response.output_item.done" and event.item is not None and not self._keep_raw:
+            return self._whole_call(event.output_index, event.item)
         text = event.delta
         if not isinstance(text, str) or not text:
             return []
@@ -217,12 +242,25 @@ class ResponsesDecoder(SseStreamDecoder[ChatEvent]):
             piece = Delta(refusal=text)
         elif kind in ("response.reasoning_text.delta", "response.reasoning_summary_text.delta"):
             piece = Delta(reasoning=text)
+        elif kind == "response.function_call_arguments.delta" and event.output_index in self._announced:
+            announced = self._announced.pop(event.output_index)
+            return [*self._item(event.output_index, announced), *self._piece(kind, event)]
         elif kind == "response.function_call_arguments.delta" and event.output_index in self._calls:
             piece = Delta(tool_calls=(ToolCallPiece(index=self._calls[event.output_index], arguments=text),))
         else:
             return []
         self._has_content = True
         return [piece]
+
+    def _announce(self, index: int, item: _Item) -> list[Delta | UsageReport]:
+        if item.type == "function_call":
+            self._announced[index] = item
+        return []
+
+    def _whole_call(self, index: int, item: _Item) -> list[Delta | UsageReport]:
+        """Return a call whose arguments have not come in pieces."""
+        announced = self._announced.pop(index, None)
+        return self._item(index, item) if announced is not None and item.type == "function_call" else []
 
     def _item(self, index: int, item: _Item) -> list[Delta | UsageReport]:
         if item.type in ("message", "reasoning"):
@@ -246,7 +284,7 @@ def decode_response(body: bytes, provider: str, *, keep_raw: bool = False) -> Co
     parts = [part for item in output if item.type == "message" for part in item.content or ()]
     text = "".join(part.text or "" for part in parts if part.type == "output_text")
     refusal = "".join(part.refusal or "" for part in parts if part.type == "refusal")
-    items = [item for item in output if item.type not in ("message", "reasoning")]
+    items = [item for item in output if item.type == "function_call" or (keep_raw and item.type not in ("message", "reasoning"))]
     calls = tuple(
         ToolCallPiece(index=at, id=item.call_id or item.id or "", name=item.name or item.type, arguments=item.arguments or "")
         for at, item in enumerate(items)

@@ -14,7 +14,7 @@ from tests.contract.vendors import address_of
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.openai_variants import CONVENTIONS, Conventions, FakeVariant
 
-CHAT = [name for name, preset in PRESETS.items() if preset.llm is not None]
+CHAT = [name for name, preset in PRESETS.items() if preset.llm is not None and preset.llm.protocol == "chat"]
 HI = [{"role": "user", "content": "hi"}]
 VALUES = {
     "n": 2, "stop": ["END"], "functions": [{"name": "f"}], "function_call": {"name": "f"}, "modalities": ["text", "audio"],

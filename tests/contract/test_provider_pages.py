@@ -26,7 +26,7 @@ BLOCKS = [
 ]
 DAY = 20_800
 """2026-12-13."""
-UNPRICED = {"azure", "openrouter", "together stt", "sambanova stt", "rime", "speechmatics", "hume"}
+UNPRICED = {"azure", "openrouter", "perplexity", "together stt", "sambanova stt", "rime", "speechmatics", "hume"}
 """Prices of the first two depend on an account's deployments, and on a vendor chosen anew for each request; those of the
 others have no source."""
 

@@ -7,7 +7,7 @@ import pytest
 
 from gw.errors import ProviderFailed, UpstreamCut, UpstreamProtocolError
 from gw.types.llm import ChatEnd, Completion, Delta, StreamError, ToolCallPiece, UsageReport
-from gw.types.usage import Dimensions, Usage
+from gw.types.usage import Dimensions, Usage, VendorFigure
 from gw.wire.openai_responses_answer import ResponsesDecoder, ResponsesEncoder, decode_response
 from tests.fakes.golden import golden
 
@@ -66,13 +66,35 @@ def test_what_has_a_price_of_its_own():
         {"type": "web_search_call", "id": "2", "action": {"type": "open_page"}},
         {"type": "file_search_call", "id": "3"},
     ]}  # fmt: skip
-    usage = decode_response(msgspec.json.encode(counted), "p").usage
+    usage = decode_response(msgspec.json.encode(counted), "p", keep_raw=True).usage
     assert usage is not None
     assert usage.dimensions == Dimensions(tier="flex", searches=1, addons=("file_search",))
     reported = {**counted, "tool_usage": {"web_search": {"num_requests": 3}}}
-    usage = decode_response(msgspec.json.encode(reported), "p").usage
+    usage = decode_response(msgspec.json.encode(reported), "p", keep_raw=True).usage
     assert usage is not None
     assert usage.dimensions.searches == 3
+
+
+def test_what_perplexity_counts_and_states():
+    """Recorded on 2026-09-26 (vercel/ai, `agent-web-search.chunks.txt`)."""
+    usage = {
+        "cost": {"cache_read_cost": 0.00003, "currency": "USD", "input_cost": 0, "output_cost": 0.00002, "tool_calls_cost": 0.001,
+                 "tool_calls_cost_details": {"search_web": 0.001}, "total_cost": 0.00105},
+        "input_tokens": 3007, "output_tokens": 37, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 3044,
+        "input_tokens_details": {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 3004, "cached_tokens": 3004},
+        "tool_calls_details": {"search_web": {"cost_usd": 0.001, "invocation": 1}, "fetch_url": {"invocation": 2}},
+    }  # fmt: skip
+    answer = {"status": "completed", "output": [{"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}], "usage": usage}
+    counted = decode_response(msgspec.json.encode(answer), "p").usage
+    assert counted == Usage(
+        input_tokens=3_007, cached_input_tokens=3_004, output_tokens=37, reasoning_tokens=0, source="vendor",
+        dimensions=Dimensions(searches=1, addons=("fetch_url",)), vendor_figure=VendorFigure(amount=0.00105, unit="USD"),
+    )  # fmt: skip
+    for cost in ({"total_cost": -1}, {"total_cost": 1e300}, {"total_cost": 1, "currency": "EUR"}, {"total_cost": "1"}, [], 7):
+        answer["usage"] = {**usage, "cost": cost}
+        counted = decode_response(msgspec.json.encode(answer), "p").usage
+        assert counted is not None
+        assert counted.vendor_figure is None
 
 
 def test_an_incomplete_answer():
@@ -93,9 +115,31 @@ def test_a_refusal():
 
 def test_a_tool_that_the_vendor_runs_is_content():
     item = {"id": "ws_1", "type": "web_search_call", "status": "in_progress"}
-    (delta,) = ResponsesDecoder("p").feed(event("response.output_item.added", output_index=0, item=item))
+    (delta,) = ResponsesDecoder("p", keep_raw=True).feed(event("response.output_item.added", output_index=0, item=item))
     assert isinstance(delta, Delta)
     assert delta.has_content
+
+
+def test_a_caller_of_another_dialect_gets_its_functions_only():
+    """A search of the vendor's begins as a call and ends as its results; calls may come whole, or their arguments in pieces."""
+    search = {"type": "function_call", "id": "fc_0", "call_id": "call_0", "name": "search_web", "arguments": "{}"}
+    whole = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "weather", "arguments": '{"a":1}'}
+    decoder = ResponsesDecoder("p")
+    assert decoder.feed(event("response.output_item.added", output_index=0, item=search)) == []
+    assert decoder.feed(event("response.output_item.done", output_index=0, item={"type": "search_results", "results": []})) == []
+    assert decoder.feed(event("response.output_item.added", output_index=1, item=whole)) == []
+    (call,) = decoder.feed(event("response.output_item.done", output_index=1, item=whole))
+    assert call == Delta(tool_calls=(ToolCallPiece(index=0, id="call_1", name="weather", arguments='{"a":1}'),))
+    pieces = {**whole, "id": "fc_2", "call_id": "call_2", "arguments": ""}
+    assert decoder.feed(event("response.output_item.added", output_index=2, item=pieces)) == []
+    named, first = decoder.feed(event("response.function_call_arguments.delta", output_index=2, delta='{"a"'))
+    assert named == Delta(tool_calls=(ToolCallPiece(index=1, id="call_2", name="weather", arguments=""),))
+    assert first == Delta(tool_calls=(ToolCallPiece(index=1, arguments='{"a"'),))
+    (second,) = decoder.feed(event("response.function_call_arguments.delta", output_index=2, delta=":1}"))
+    assert second == Delta(tool_calls=(ToolCallPiece(index=1, arguments=":1}"),))
+    assert decoder.feed(event("response.output_item.done", output_index=2, item={**pieces, "arguments": '{"a":1}'})) == []
+    last = decoder.feed(event("response.completed", response={"status": "completed", "output": []}))
+    assert last == [Delta(finish_reason="tool_calls"), ChatEnd()]
 
 
 @pytest.mark.parametrize(
