@@ -1,7 +1,8 @@
 """Count what one request executes in the gateway: bytecodes and calls of Python functions, by function. With `--mode listen`, what a
 frame of live audio and its answer do.
 
-    python bench/bytecodes.py [--mode chat|stream|speech|listen] [--requests 50] [--sessions 1] [--top 60] [--commits] [--otlp http://localhost:4318]
+    python bench/bytecodes.py [--mode chat|stream|speech|upload|listen] [--kilobytes 1000] [--requests 50] [--sessions 1] [--top 60]
+                              [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from frame_cost import SPEECH, Gateway
 from run import CACHED, Bench, build, wait_until_it_answers
+from uploads import BOUNDARY, form
 
 COUNTER = """
 import json, os, signal, sys
@@ -83,7 +85,8 @@ class CountedBench(Bench):
 def answers(port: int, mode: str) -> Iterator[None]:
     """Make requests one after the other on one connection, one for each step."""
     path, body = BODIES[mode]
-    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    kind = "application/json" if mode != "upload" else f"multipart/form-data; boundary={BOUNDARY}"
+    head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port)) as connection, connection.makefile("rb") as reader:
         while True:
             connection.sendall(head.encode() + body)
@@ -154,13 +157,15 @@ def counts_of_frames(frames: int, sessions: int) -> Counts:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mode", choices=[*BODIES, "listen"], default="chat")
+    parser.add_argument("--mode", choices=[*BODIES, "upload", "listen"], default="chat")
+    parser.add_argument("--kilobytes", type=int, default=1_000, help="size of the recording, for --mode upload")
     parser.add_argument("--requests", type=int, default=50)
     parser.add_argument("--sessions", type=int, default=1, help="live transcriptions at once, for --mode listen")
     parser.add_argument("--top", type=int, default=60)
     parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
     parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
     options = parser.parse_args()
+    BODIES["upload"] = "/v1/audio/transcriptions", form(options.kilobytes)
     counts = counts_of_frames(options.requests, options.sessions) if options.mode == "listen" else counts_of_requests(options)
     n, what = options.requests, "request"
     if options.mode == "listen":

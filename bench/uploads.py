@@ -1,9 +1,10 @@
 """Measure what an upload costs: CPU of the gateway for a recording of each size, beside nginx `proxy_pass` in the same run.
 
-    python bench/uploads.py [--kilobytes 100 1000 1100 4000 16000] [--rounds 5] [--seconds 1] [--alone]
+    python bench/uploads.py [--kilobytes 100 1000 1100 4000 16000] [--rounds 5] [--seconds 1] [--alone] [--compare FOLDER]
 
 Posts `POST /v1/audio/transcriptions` forms, one after the other over one connection, to a fake provider that answers at once. CPU is
-the kernel's accounting of all threads. Needs what `bench/run.py` needs.
+the kernel's accounting of all threads; printed are the median and the least of the rounds. `--compare` measures the gateway of another
+checkout too, in turn with this one. Needs what `bench/run.py` needs.
 """
 
 from __future__ import annotations
@@ -58,20 +59,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
+    parser.add_argument("--compare", type=Path, metavar="FOLDER", help="another checkout, to be measured in turn")
     options = parser.parse_args()
     if options.alone:
         run.run_alone()
     os.sched_setaffinity(0, {1})
     with tempfile.TemporaryDirectory() as folder, run.Bench(Path(folder), sys.executable, options.seconds) as bench:
-        print("| kB | nginx, ms | gw, ms | times nginx |\n|---|---|---|---|")
+        sides = {"nginx": (bench.nginx_port, bench.nginx_pid), "gw": (bench.gw_port, bench.gw_pid)}
+        if options.compare is not None:
+            environment = run.CACHED | {"PYTHONPATH": str(options.compare.resolve()), "PYTHONSAFEPATH": "1"}
+            sides["other gw"] = bench.start_gateway("other", sys.executable, environment)[:2]
+        print(f"| kB | {' | '.join(f'{side}, ms' for side in sides)} |\n|---|{'---|' * len(sides)}")
         for kilobytes in options.kilobytes:
             body = form(kilobytes)
-            runs: dict[str, list[float]] = {"nginx": [], "gw": []}
-            for _ in range(options.rounds):
-                runs["nginx"].append(cpu_per_upload(bench.nginx_port, bench.nginx_pid, body, options.seconds))
-                runs["gw"].append(cpu_per_upload(bench.gw_port, bench.gw_pid, body, options.seconds))
-            nginx, gw = statistics.median(runs["nginx"]), statistics.median(runs["gw"])
-            print(f"| {kilobytes} | {nginx:.2f} | {gw:.2f} | {gw / nginx:.1f} |", flush=True)
+            runs: dict[str, list[float]] = {side: [] for side in sides}
+            for round_ in range(options.rounds):
+                for side in sorted(sides, reverse=bool(round_ % 2)):
+                    runs[side].append(cpu_per_upload(*sides[side], body, options.seconds))
+            figures = (f"{statistics.median(measured):.2f}, least {min(measured):.2f}" for measured in runs.values())
+            print(f"| {kilobytes} | {' | '.join(figures)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -99,7 +99,7 @@ async def _received(
     is_undecided = True
     while arriving is None and await reader.read():
         size = reader.file_size if size is None else size
-        if size is not None and is_undecided and _is_worth_it(exchange, reader):
+        if size is not None and is_undecided and not reader.more_arrived and _is_worth_it(exchange, reader):
             is_undecided = False
             arriving = _passed_on(reader.upload, size, parse) if nothing_follows() else None
     if arriving is None:

@@ -198,6 +198,8 @@ class UploadReader(ABC):
         self.upload = upload
         length = header(scope, b"content-length") or b""
         self._left = int(length) if length.isdigit() and header(scope, b"content-encoding") is None else None
+        self.more_arrived = False
+        """The next `read` does not wait."""
 
     @property
     def bytes_left(self) -> int:
@@ -210,6 +212,7 @@ class UploadReader(ABC):
         if message["type"] == "http.disconnect":
             raise ConnectionResetError("the client left before its upload was complete")
         data, more = message.get("body", b""), bool(message.get("more_body"))
+        self.more_arrived = message.get("gw.arrived", False)
         if self._left is not None:
             self._left -= len(data)
         await self._add(data)

@@ -18,7 +18,7 @@ import trio
 from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.connect import Connect, Origin, connect_tcp
 from gw.net.http_response import HttpResponse
-from gw.net.tcp import LOST, Transport, unreachable
+from gw.net.tcp import LOST, READ_BYTES, Transport, unreachable
 
 __all__ = ["ClientExchange", "Headers", "HttpResponse", "Origin", "Pool", "RequestBody", "header_lines", "request_target"]
 
@@ -31,8 +31,8 @@ IDLE_MAX: Final = 256
 CONNECT_S: Final = 5.0
 """For TCP and TLS together; an answer may take much longer, a host that does not even accept need not be waited for."""
 OPENINGS_MAX: Final = 256  # request lines kept per origin: one per path
-JOIN_MAX_BYTES: Final = 65_536
-"""Up to this size a body is joined to its head for one write; above, copying costs more than a second write."""
+JOIN_MAX_BYTES: Final = READ_BYTES + 4_096
+"""Up to this size a body is joined to its head for one write: what one read of an upload returns fits; above, copying costs more."""
 _LEAST_BYTES: Final = 16_384  # of a body whose pieces may come slowly: less than that waits for the next piece
 
 _PRINTABLE: Final = bytes(range(0x21, 0x7F))

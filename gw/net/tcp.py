@@ -92,7 +92,7 @@ class Transport(trio.abc.Stream):
     async def send_eof(self) -> None:  # TLS cannot
         """Finish sending, where the transport can do that alone; else do nothing."""
 
-    def receive_now(self) -> bytes | None:
+    def receive_now(self, max_bytes: int = READ_BYTES) -> bytes | None:
         """Return what has already arrived; None when nothing has, b"" at the end of the stream. Raises one of `LOST`."""
         return None
 
@@ -216,9 +216,9 @@ class TcpStream(Transport):
             self._more = len(data) == limit
             return data
 
-    def receive_now(self) -> bytes | None:
+    def receive_now(self, max_bytes: int = READ_BYTES) -> bytes | None:
         try:
-            return self._sock.recv(READ_BYTES)
+            return self._sock.recv(max_bytes)
         except BlockingIOError:
             return None
 

@@ -87,12 +87,12 @@ class TlsStream(Transport):
             self._ended = not (read := await self._tcp.receive_some(READ_BYTES))
             self._in.write(read)
 
-    def receive_now(self) -> bytes | None:
-        data = self._decrypted(READ_BYTES)
+    def receive_now(self, max_bytes: int = READ_BYTES) -> bytes | None:
+        data = self._decrypted(max_bytes)
         if not data and not self._ended and (read := self._tcp.receive_now()) is not None:
             self._ended = not read
             self._in.write(read)
-            data = self._decrypted(READ_BYTES) if read else b""
+            data = self._decrypted(max_bytes) if read else b""
         return data if data or self._ended else None
 
     async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:

@@ -159,6 +159,16 @@ class Connection:
             self.hung_up()
         return data
 
+    def receive_now(self, most_bytes: int) -> bytes:
+        """Return bytes that have arrived, past `buffer`, which is empty, without a turn for other tasks; b"" when there are none.
+
+        Not beside a reader task. A client that has left is noticed by whoever waits next.
+        """
+        try:
+            return self.transport.receive_now(most_bytes) or b""
+        except LOST:
+            return b""
+
     async def receive_arrived(self, most_bytes: int) -> bytes:
         """Return bytes that have arrived already, past `buffer`, which is empty; b"" when there are none. Not beside a reader task."""
         try:

@@ -78,8 +78,8 @@ class ServerExchange:
     """`keep` says whether the connection may carry another request; true only once `complete`."""
 
     __slots__ = (
-        "_chunked", "_connection", "_continue", "_date", "_delivered", "_max_body_bytes", "_no_body", "_start", "_unsent",
-        "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
+        "_ahead", "_chunked", "_connection", "_continue", "_date", "_delivered", "_max_body_bytes", "_no_body", "_start",
+        "_unsent", "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
     )  # fmt: skip
 
     def __init__(self, head: Head, connection: Connection, date: DateField, max_body_bytes: Callable[[], int]) -> None:
@@ -95,6 +95,7 @@ class ServerExchange:
         self._max_body_bytes = max_body_bytes
         self._continue = head.expects
         self._delivered = False
+        self._ahead = b""  # of the body, received and not yet handed out
         self._waited_s = 0.0
         self._start: Message | None = None
         self._chunked = False
@@ -113,6 +114,7 @@ class ServerExchange:
     async def receive(self) -> Message:
         """Return the next piece of the request body; after its end, wait until the response ends or the client leaves.
 
+        `gw.arrived` says that the piece after this one is here already: to receive it does not wait.
         Raises ClientProtocolError (malformed chunks), BodyTooSlow or TooLarge; the host answers for an app that does not
         catch them.
         """
@@ -125,8 +127,11 @@ class ServerExchange:
         try:
             if self._continue:
                 await self._send_continue()
-            data = body.take(connection.buffer)
-            if not data and not body.done:
+            if self._ahead:
+                data, self._ahead = self._ahead, b""
+            elif data := body.take(connection.buffer):
+                self._read_ahead()
+            elif not body.done:
                 data = await self._arrived_piece() or await self._awaited_piece()
         except Refused as refused:
             self.refused = refused
@@ -137,8 +142,17 @@ class ServerExchange:
         connection.taken()
         if body.chunked:
             self._check_size(0)
+        if self._ahead:
+            return {"type": "http.request", "body": data, "more_body": True, "gw.arrived": True}
         self._delivered = body.done
         return {"type": "http.request", "body": data, "more_body": not body.done}
+
+    def _read_ahead(self) -> None:
+        """Read what the kernel has of the body beyond the buffer, up to a piece: so a recording that is here is seen to be whole."""
+        connection, body = self._connection, self.body
+        if body.at_least and not connection.reading:
+            self._ahead = connection.receive_now(min(body.at_least, _PIECE_BYTES))
+            body.count(len(self._ahead))
 
     def _check_size(self, coming: int) -> None:
         """Raise TooLarge if the body is larger than allowed. `coming`: bytes announced and not received."""
@@ -182,7 +196,7 @@ class ServerExchange:
 
     async def drop_body(self) -> None:
         """Read and drop the request body before the app runs, which then receives an empty one. Raises like `receive`."""
-        while not self.body.done:
+        while self._ahead or not self.body.done:
             await self.receive()
         self._delivered = False
 

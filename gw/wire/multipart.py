@@ -25,6 +25,7 @@ from gw.wire import byte_search
 _DISPOSITION = re.compile(r'(?is)(?<=[;\s])(name\*?|filename\*?)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))')
 _BOUNDARY = re.compile(rb'(?i);[ \t]*boundary=(?:"([^"\r\n]+)"|([^\s;"]+))')
 _ESCAPES = (("%22", '"'), ("%0D", "\r"), ("%0A", "\n"))
+_TO_ESCAPE = re.compile('["\r\n]')
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -225,13 +226,17 @@ def _disposition(value: str) -> tuple[str, str | None]:
     for match in _DISPOSITION.finditer(value):
         quoted = match[2]
         text = match[3] if quoted is None else quoted.replace('\\"', '"')
-        for escape, character in _ESCAPES:
-            text = text.replace(escape, character)
-        parameters.setdefault(match[1].lower(), text)
+        parameters.setdefault(match[1].lower(), _unescaped(text) if "%" in text else text)
     if not value.lower().startswith("form-data") or "name" not in parameters:
         raise ClientProtocolError(what="a form part has no name")
     extended = parameters.get("filename*")
     return parameters["name"], parameters.get("filename") if extended is None else extended.rpartition("'")[2]
+
+
+def _unescaped(text: str) -> str:
+    for escape, character in _ESCAPES:
+        text = text.replace(escape, character)
+    return text
 
 
 def boundary_of(content_type: bytes) -> bytes:
@@ -275,6 +280,8 @@ def _fields(fields: Iterable[tuple[str, str]], dashes: bytes) -> bytes:
 
 
 def _escaped(name: str) -> bytes:
+    if _TO_ESCAPE.search(name) is None:
+        return name.encode()
     for escape, character in _ESCAPES:
         name = name.replace(character, escape)
     return name.encode()

@@ -8,8 +8,12 @@ import msgspec
 import pytest
 import trio
 
+from gw.dialects.arriving_upload import receive_audio
+from gw.dialects.exchange import HttpExchange
+from gw.dialects.upload import Upload
 from gw.errors import ProviderError
 from gw.types.audio import PCM_16K
+from gw.types.stt import TranscribeRequest
 from gw.wire import multipart, wav
 from tests.fakes.hosting import hosted, open_plane
 
@@ -146,6 +150,30 @@ async def test_a_form_is_passed_on_while_it_arrives_from_the_callers_first_one_o
             assert int(call["length"]) == len(call["body"])
         assert len({record.cost_nusd for record in plane.kept.records}) == 1
         assert [record.usage.audio_seconds for record in plane.kept.records] == [pytest.approx(SECONDS)] * 3
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+async def test_a_recording_that_is_here_already_is_read_whole_without_a_task_of_its_own(arrived):
+    """The host says with a piece that the next one is here."""
+    pieces = [AUDIO[:65_536], AUDIO[65_536:]]
+
+    async def receive():
+        data = pieces.pop(0)
+        return {"type": "http.request", "body": data, "more_body": bool(pieces)} | ({"gw.arrived": True} if pieces and arrived else {})
+
+    scope = {"headers": [(b"content-length", b"%d" % len(AUDIO)), (b"content-type", b"audio/wav")], "extensions": {"gw.cancels": {}}}
+    exchange = HttpExchange(
+        dialect=None, gateway=None, keepalive=None, scope=scope, receive=receive, send=None, caller=None, id_headers=[]
+    )  # only these two matter
+    async with Upload() as upload:
+
+        def parse():
+            return TranscribeRequest(model="dg/nova-3", audio=upload, audio_seconds=upload.audio_seconds)
+
+        async with receive_audio(exchange, upload, parse) as received:
+            assert (received.request.call_when_received is None) == arrived
+            assert received.request.audio_seconds == pytest.approx(SECONDS)
+            assert b"".join([piece async for piece in upload.chunks()]) == AUDIO
 
 
 @pytest.mark.parametrize(
