@@ -13,7 +13,7 @@ from gw.policy.budget_account import OwnerId
 from gw.policy.lease import Lease
 from gw.policy.spend_periods import BudgetPeriod, EarlierSpend
 from gw.relay.key_limits import KeyUse
-from gw.relay.leased_limits import LeasedSlots
+from gw.relay.leased_limits import LeasedSlots, why_full
 from gw.relay.leases import Leases
 from gw.relay.places import Places
 from gw.relay.shared_budgets import BudgetLease, BudgetOwner, SharedBudgets
@@ -355,7 +355,8 @@ def admit(
     only reservations fill the budget, or StoreUnavailable while no record can be written, as `on_full_disk` says.
     """
     if project.max_concurrent is not None and ledger.in_flight(project.id) >= (ledger.most(project) or 0):
-        raise TooManyAtOnce(what=f"the project {project.id!r} has {project.max_concurrent} requests at once, its limit")
+        name = f"the project {project.id!r}"
+        raise TooManyAtOnce(what=why_full(ledger.slots(project), name, project.max_concurrent, "requests"))
     leases: Sequence[Lease] = ()
     if budgets is not None or project.daily_budget_nusd or on_full_disk == "refuse":
         leases = check_budget(ledger, project, estimate_nusd, store_accepts=store_accepts, on_full_disk=on_full_disk, budgets=budgets)

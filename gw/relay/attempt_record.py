@@ -36,7 +36,8 @@ def record_of(attempt: Attempt, *, began: float, now: float, is_only: bool) -> A
 
 def _with_error(record: AttemptRecord, error: ProviderError) -> AttemptRecord:
     status = getattr(error, "upstream_status", None) or _status(error)
-    detail = error.detail if isinstance(error, CandidateSkipped) else ""
+    is_own = isinstance(error, CandidateSkipped) or (isinstance(error, RateLimitError) and error.limit_source == "configured")
+    detail = error.detail if is_own else ""  # the vendor's words stay out of records
     return replace(record, error_code=error.code, upstream_status=status, detail=detail)
 
 

@@ -13,6 +13,7 @@ import structlog
 from gw.errors import BudgetExceededError, BudgetReserved, ForbiddenError, KeyRateLimited, TooManyAtOnce, budget_kind
 from gw.policy.bucket import Bucket
 from gw.policy.spend_periods import BudgetPeriod, EarlierSpend, PeriodSpend
+from gw.relay.leased_limits import why_full, why_refused
 from gw.relay.shared_budgets import BudgetOwner
 from gw.relay.shared_key import SharedKey
 from gw.types.entities import Project
@@ -125,14 +126,16 @@ def check_concurrency(use: KeyUse, limits: KeyLimits, key_id: str) -> None:
         return
     slots = None if use.shared is None else use.shared.slots
     if use.in_flight >= (most if slots is None else slots.most):
-        raise TooManyAtOnce(what=f"the key {key_id!r} has {most} requests and sessions at once, its limit")
+        raise TooManyAtOnce(what=why_full(slots, f"the key {key_id!r}", most, "requests and sessions"))
 
 
 def check_rate(use: KeyUse, limits: KeyLimits, key_id: str, now: float) -> None:
     """Count a request of a key. Raise KeyRateLimited for one too many. `now` is monotonic."""
     if limits.requests_per_minute is not None and (wait_s := use.wait_s(limits.requests_per_minute, now)):
+        limit = f"the limit of the key {key_id!r}, {limits.requests_per_minute} requests a minute,"
         what = f"the key {key_id!r} has made {limits.requests_per_minute} requests in a minute, its limit"
-        raise KeyRateLimited(what=what, retry_after_s=wait_s)
+        bucket = None if use.shared is None else use.shared.bucket
+        raise KeyRateLimited(what=why_refused(bucket, limit, what), retry_after_s=wait_s)
 
 
 def allowed(models: tuple[Model, ...], limits: KeyLimits) -> tuple[Model, ...]:

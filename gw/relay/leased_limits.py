@@ -22,8 +22,7 @@ class LeasedBucket:
         lease = self.lease
         if (since := self.leases.alone_since) is not None:
             if self._alone is None:
-                share = max(1, self.per_minute // self.leases.members)
-                self._alone = Bucket(share, since, tokens=min(share, max(0, lease.room)))
+                self._alone = Bucket(self.share, since, tokens=min(self.share, max(0, lease.room)))
             wait_s = self._alone.take(now)
             if not wait_s:
                 lease.settle(0, 1)  # so that the bank learns of it afterwards
@@ -36,6 +35,11 @@ class LeasedBucket:
         lease.settle(1, 1)
         self.leases.spoken_for(lease)
         return 0.0
+
+    @property
+    def share(self) -> int:
+        """Return how many calls a minute this process may make alone."""
+        return max(1, self.per_minute // self.leases.members)
 
     def end(self) -> None:
         """Stop counting: the limit is gone, or another one begins."""
@@ -93,3 +97,20 @@ class LeasedSlots:
         self.lease.settle(self.lease.reserved, 0)
         self.lease.on_grant = None
         self.leases.retire([self.lease])
+
+
+def why_refused(shared: LeasedBucket | LeasedSlots | Bucket | None, limit: str, reached: str) -> str:
+    """Return why a limit has just refused a call: `reached`, unless this process is alone, or the bank has not answered in time."""
+    if not isinstance(shared, (LeasedBucket, LeasedSlots)):
+        return reached
+    leases = shared.leases
+    if leases.is_alone:
+        share = shared.share if isinstance(shared, LeasedBucket) else shared.most
+        return f"the part of {limit} that this process has alone, {share}, is used up: {leases.why_alone}"
+    why = leases.why_unknown(shared.lease, 1)
+    return f"what is left of {limit} is not known: {why}" if why else reached
+
+
+def why_full(slots: LeasedSlots | None, owner: str, most: int, counted: str) -> str:
+    """Return why a project or key may not have one more at once of what is `counted`."""
+    return why_refused(slots, f"the limit of {owner}, {most} {counted} at once,", f"{owner} has {most} {counted} at once, its limit")

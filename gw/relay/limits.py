@@ -33,7 +33,7 @@ from gw.policy.breaker import Breaker, gate_name
 from gw.policy.bucket import Bucket
 from gw.policy.learnt_slots import LearntSlots
 from gw.registry.catalog import Model, Provider
-from gw.relay.leased_limits import LeasedBucket, LeasedSlots
+from gw.relay.leased_limits import LeasedBucket, LeasedSlots, why_refused
 from gw.relay.leases import Leases
 from gw.relay.places import Places
 from gw.types.gate_view import BreakerState, GateView, of_all_processes
@@ -210,7 +210,8 @@ class Gate:
             wait, detail = self._closed_until - now, "its Retry-After has not passed"
             raise RateLimitError(provider=provider.id, limit_source="upstream", retry_after_s=wait, detail=detail)
         if provider.max_concurrent is not None and self._has_most():
-            raise CandidateSkipped(provider=provider.id, reason="busy", detail="max_concurrent reached")
+            detail = why_refused(shared.slots, f"max_concurrent {provider.max_concurrent}", "max_concurrent reached")
+            raise CandidateSkipped(provider=provider.id, reason="busy", detail=detail)
         if self.learnt.known_until > now and self._vendor_is_full(now):
             raise CandidateSkipped(provider=provider.id, reason="busy", detail=self._full_detail(now))
         if not self.breaker.allow(now):
@@ -221,7 +222,8 @@ class Gate:
         if shared.bucket is not None and (wait := shared.bucket.take(now)):
             self.breaker.abandoned()
             shared.breaker.abandoned()
-            detail = f"requests_per_minute {provider.requests_per_minute} used up"
+            limit = f"requests_per_minute {provider.requests_per_minute}"
+            detail = why_refused(shared.bucket, limit, f"{limit} used up")
             raise RateLimitError(provider=provider.id, limit_source="configured", retry_after_s=wait, detail=detail)
         shared.in_flight += 1
         if shared.slots is not None:

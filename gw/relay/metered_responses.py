@@ -90,6 +90,7 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
         if self._paid is not None:
             if meter.reservation is None:
                 meter.reservation, self._place = self._place or self.planner.count(self.candidates, meter.caller), None
+            await self._wait_for_room(meter.caller, 0, has_place=True)
             self.planner.count_response(meter.caller)
             return
         estimate_nusd = self.planner.estimate(meter, self.spec, self.candidates)

@@ -161,7 +161,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     error_code: str | None = None
     upstream_status: int | None = None
     detail: str = ""
-    """Why a candidate was skipped."""
+    """Why a candidate was skipped, or which limit of the gateway refused it."""
     ignored_settings: tuple[str, ...] = ()
     """Settings that this vendor did without, in the words of the caller's dialect."""
     voice: str | None = None

@@ -11,7 +11,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.gateway import Gateway
+from gw.gateway import FrontBank, Gateway
 from gw.net.http1 import Origin, Pool
 from gw.serve import serve
 from gw.web.drain import Drain
@@ -54,11 +54,12 @@ class Running:
 
 @asynccontextmanager
 async def open_running(
-    folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0
-) -> AsyncIterator[Running]:
-    """Run a gateway behind its HTTP host. `text` may hold a `serve` section, with `port: 0`."""
+    folder: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0,
+    bank: FrontBank | None = None,
+) -> AsyncIterator[Running]:  # fmt: skip
+    """Run a gateway behind its HTTP host. `text` may hold a `serve` section, with `port: 0`. `bank`: as for `open_test_gateway`."""
     serving = "" if "\nserve:" in text else "\nserve: {port: 0}\n"
-    async with open_test_gateway(folder, text + serving, clock, secret=secret, spares=spares) as gateway:
+    async with open_test_gateway(folder, text + serving, clock, secret=secret, spares=spares, bank=bank) as gateway:
         drain, client = Drain(), Pool()
         async with trio.open_nursery() as nursery:
             (url,) = await nursery.start(serve, gateway, drain, nursery.cancel_scope)

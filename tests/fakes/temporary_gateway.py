@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from gw.config.parse import parse
-from gw.gateway import Gateway, open_gateway
+from gw.gateway import FrontBank, Gateway, open_gateway
 from gw.types.asgi import ASGIApp
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 
@@ -56,11 +56,13 @@ class SetClock:
 
 @asynccontextmanager
 async def open_test_gateway(
-    tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0
-) -> AsyncIterator[Gateway]:
+    tmp_path: Path, text: str = YAML, clock: SetClock | None = None, *, secret: str = "", spares: int = 0,
+    bank: FrontBank | None = None,
+) -> AsyncIterator[Gateway]:  # fmt: skip
+    """`bank`: counts what several gateways share."""
     settings = parse(text, file="gw.yaml", env={"GW_SECRET": secret}, data_dir=tmp_path)
     settings = attrs.evolve(settings, secret_folder=tmp_path / "config")
-    async with open_gateway(settings, clock=clock or SetClock(), spares=spares) as gateway:
+    async with open_gateway(settings, clock=clock or SetClock(), spares=spares, front_bank=bank) as gateway:
         yield gateway
 
 

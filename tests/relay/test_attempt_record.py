@@ -28,7 +28,8 @@ def test_an_answer_has_its_times_and_nothing_else():
     ("error", "fields"),
     [
         (ProviderFailed(provider="p", upstream_status=503), {"upstream_status": 503}),
-        (RateLimitError(provider="p", limit_source="upstream"), {"upstream_status": 429}),
+        (RateLimitError(provider="p", limit_source="upstream", detail="the vendor's words"), {"upstream_status": 429}),
+        (RateLimitError(provider="p", limit_source="configured", detail="one a minute used up"), {"detail": "one a minute used up"}),
         (CandidateSkipped(provider="p", reason="busy", detail="max_concurrent reached"), {"detail": "max_concurrent reached"}),
     ],
     ids=lambda value: type(value).__name__,
