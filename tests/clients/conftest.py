@@ -66,6 +66,7 @@ def not_ours() -> Iterator[None]:
     """Sockets that a client leaves open are collected, and warned of, inside its own test, which ignores that."""
     yield
     gc.collect()
+    gc.freeze()  # what survives, above all the modules of SDKs, is not looked through again after each of the next tests
 
 
 @pytest.fixture(scope="session")
