@@ -6,7 +6,7 @@ when it ends; until then its cost is not part of the session's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import ceil
 from typing import Any
@@ -14,38 +14,19 @@ from typing import Any
 import msgspec
 
 from gw.admin import turn_reports
-from gw.admin.downloads import ExportPage, Format, RowExport, checked_format, encoded
-from gw.admin.filtered_lists import (
-    MOST_SORTED,
-    NEWEST,
-    check_file_order,
-    orders,
-    page_in_order,
-    too_many,
-    turn_filter,
-    unknown_cursor,
-)
+from gw.admin.filtered_lists import FilteredList, orders, page_in_order, turn_filter
 from gw.admin.logs import LogRecord, log_record
-from gw.admin.request_models import one_of, page_size, project_filter
+from gw.admin.request_models import project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
 from gw.admin.turn_reports import TurnDetail, TurnSummary
 from gw.errors import UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries, session_queries
-from gw.store.queries import NoSuchRecord, Turn
+from gw.store.queries import Turn
 from gw.store.requests import seconds_and_characters
 from gw.store.session_queries import Session, SessionFilter
 from gw.store.store import Reader
 from gw.types.usage import RequestRecord
-
-DEFAULT_SESSIONS, MAX_SESSIONS = 50, 200
-SORTS = ("length_ms", "turns", "first_audio_p50_ms", "first_audio_p95_ms", "interruptions", "fallbacks", "errors", "cost_usd", "silence_ms")
-ORDERS = orders(*SORTS)
-COLUMNS = (
-    "session_id", "project", "timestamp", "length_ms", "turns", "requests", "first_audio_p50_ms", "first_audio_p95_ms",
-    "first_audio_max_ms", "interruptions", "fallbacks", "errors", "silence_ms", "cost_usd", "wasted_usd", "unpriced_requests",
-    "first_request_id",
-)  # fmt: skip
 
 
 class UnknownSessionError(UnknownNameError, code="session_not_found", kind="session"):
@@ -85,29 +66,6 @@ class SessionDetail(SessionSummary):
     others: list[LogRecord]
 
 
-async def page(
-    store: Reader, catalog: Catalog, now: float, *,
-    limit: str | int = DEFAULT_SESSIONS, before: str | None = None, sort: str | None = None, **filters: str | None,
-) -> list[SessionSummary]:  # fmt: skip
-    """Return a page of sessions, the newest first or in the order of a figure. `before`: first request of the last one seen."""
-    count, wanted = page_size(limit, MAX_SESSIONS), _filter(catalog, filters, now)
-    return await _read(store, count, before, NEWEST if sort is None else sort, wanted)
-
-
-async def _read(store: Reader, count: int, before: str | None, sort: str, wanted: SessionFilter) -> list[SessionSummary]:
-    order = one_of("sort", sort, ORDERS)
-    try:
-        if order == NEWEST:
-            return await store.read_as(summaries, session_queries.newest_sessions, count, before or None, wanted)
-        ordered = partial(_ordered, order=order, count=count, before=before or None)
-        result = await store.read_as(ordered, session_queries.all_sessions, MOST_SORTED, wanted)
-    except NoSuchRecord:
-        raise unknown_cursor("session") from None
-    if result is None:
-        raise too_many("sessions", order)
-    return result
-
-
 async def one(store: Reader, catalog: Catalog, session_id: str, *, project: str | None = None) -> SessionDetail:
     """Return a session with its turns; of the project that used the id last. Raises UnknownSessionError."""
     result = await store.read_as(_detail, session_queries.session, session_id, project_filter(catalog, project))
@@ -116,27 +74,7 @@ async def one(store: Reader, catalog: Catalog, session_id: str, *, project: str 
     return result
 
 
-async def export(
-    store: Reader, catalog: Catalog, now: float, form: str, *,
-    limit: str | int | None = None, before: str | None = None, sort: str | None = None, **filters: str | None,
-) -> RowExport:  # fmt: skip
-    """Return all sessions that pass the filters as CSV or JSON, newest first; `limit` = at most so many."""
-    kind, wanted = checked_format(form), _filter(catalog, filters, now)
-    most = None if limit is None else page_size(limit, 10**12)
-    check_file_order(sort)
-
-    async def read_page(cursor: str | None, rows: int) -> ExportPage:
-        return _exported(await _read(store, rows, cursor or before, NEWEST, wanted), kind, rows)
-
-    return await RowExport(read_page, kind, COLUMNS, most).start()
-
-
-def _exported(rows: Sequence[SessionSummary], form: Format, wanted: int) -> ExportPage:
-    cursor = rows[-1].first_request_id if len(rows) == wanted else None
-    return ExportPage(encoded(form, COLUMNS, rows, ("timestamp",)), cursor)
-
-
-def _filter(catalog: Catalog, filters: dict[str, str | None], now: float) -> SessionFilter:
+def _filter(catalog: Catalog, filters: Mapping[str, str | None], now: float) -> SessionFilter:
     turns = turn_filter(catalog, filters, now)
     return SessionFilter(**msgspec.structs.asdict(turns), id_part=filters.get("q") or None)
 
@@ -274,3 +212,17 @@ def _answers(records: Sequence[RequestRecord]) -> list[tuple[float, float]]:
         played.append((start, end))
         turn_id = record.turn_id
     return played
+
+
+SESSIONS: FilteredList[SessionFilter, Session, SessionSummary] = FilteredList(
+    row="session", default=50, most=200,
+    orders=orders(
+        "length_ms", "turns", "first_audio_p50_ms", "first_audio_p95_ms", "interruptions", "fallbacks", "errors", "cost_usd", "silence_ms",
+    ),
+    columns=(
+        "session_id", "project", "timestamp", "length_ms", "turns", "requests", "first_audio_p50_ms", "first_audio_p95_ms",
+        "first_audio_max_ms", "interruptions", "fallbacks", "errors", "silence_ms", "cost_usd", "wasted_usd", "unpriced_requests",
+        "first_request_id",
+    ),
+    check=_filter, newest=session_queries.newest_sessions, every=session_queries.all_sessions, rows=summaries, in_order=_ordered,
+)  # fmt: skip

@@ -6,37 +6,19 @@ record, when it ends; its part in a turn is stored with the record of the langua
 
 from __future__ import annotations
 
-from functools import partial
 from operator import attrgetter
 from typing import Literal
 
-from gw.admin.downloads import ExportPage, RowExport, checked_format, encoded
-from gw.admin.filtered_lists import (
-    MOST_SORTED,
-    NEWEST,
-    check_file_order,
-    orders,
-    page_in_order,
-    too_many,
-    turn_filter,
-    unknown_cursor,
-)
-from gw.admin.request_models import one_of, page_size, project_filter
+from gw.admin.filtered_lists import FilteredList, orders, page_in_order, turn_filter
+from gw.admin.request_models import project_filter
 from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd, usd_or_none
 from gw.errors import UnknownNameError
 from gw.registry.catalog import Catalog
 from gw.store import queries
-from gw.store.queries import NoSuchRecord, Turn, TurnFilter
+from gw.store.queries import Turn, TurnFilter
 from gw.store.store import Reader
 from gw.types.ids import Modality, split_model_id
 from gw.types.usage import AttemptRecord, HeardSpeech, RequestRecord, Status
-
-DEFAULT_TURNS, MAX_TURNS = 50, 200
-ORDERS = orders("first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks")
-COLUMNS = (
-    "turn_id", "session_id", "project", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "unpriced_requests", "errors",
-    "fallbacks", "requests", "models", "first_request_id",
-)  # fmt: skip
 
 
 class UnknownTurnError(UnknownNameError, code="turn_not_found", kind="turn"):
@@ -123,51 +105,11 @@ class TurnDetail(TurnSummary):
     gaps: list[TurnGap]
 
 
-async def page(
-    store: Reader, catalog: Catalog, now: float, *,
-    limit: str | int = DEFAULT_TURNS, before: str | None = None, sort: str | None = None, **filters: str | None,
-) -> list[TurnSummary]:  # fmt: skip
-    """Return a page of turns, the newest first or in the order of a figure. `before`: first request of the last one seen."""
-    count, wanted = page_size(limit, MAX_TURNS), turn_filter(catalog, filters, now)
-    return await _read(store, count, before, NEWEST if sort is None else sort, wanted)
-
-
-async def _read(store: Reader, count: int, before: str | None, sort: str, wanted: TurnFilter) -> list[TurnSummary]:
-    order = one_of("sort", sort, ORDERS)
-    try:
-        if order == NEWEST:
-            return await store.read_as(summaries, queries.newest_turns, count, before or None, wanted)
-        ordered = partial(_ordered, order=order, count=count, before=before or None)
-        result = await store.read_as(ordered, queries.all_turns, MOST_SORTED, wanted)
-    except NoSuchRecord:
-        raise unknown_cursor("turn") from None
-    if result is None:
-        raise too_many("turns", order)
-    return result
-
-
 def _ordered(turns: list[Turn] | None, order: str, count: int, before: str | None) -> list[TurnSummary] | None:
     if turns is None:
         return None
     figure = attrgetter(order.lstrip("-"))
     return page_in_order(summaries(turns), figure, attrgetter("first_request_id"), order=order, count=count, before=before)
-
-
-async def export(
-    store: Reader, catalog: Catalog, now: float, form: str, *,
-    limit: str | int | None = None, before: str | None = None, sort: str | None = None, **filters: str | None,
-) -> RowExport:  # fmt: skip
-    """Return all turns that pass the filters as CSV or JSON, newest first; `limit` = at most so many."""
-    kind, wanted = checked_format(form), turn_filter(catalog, filters, now)
-    most = None if limit is None else page_size(limit, 10**12)
-    check_file_order(sort)
-
-    async def read_page(cursor: str | None, rows: int) -> ExportPage:
-        result = await _read(store, rows, cursor or before, NEWEST, wanted)
-        cursor = result[-1].first_request_id if len(result) == rows else None
-        return ExportPage(encoded(kind, COLUMNS, result, ("timestamp",)), cursor)
-
-    return await RowExport(read_page, kind, COLUMNS, most).start()
 
 
 async def one(
@@ -291,3 +233,13 @@ def _bar(attempt: AttemptRecord, start: float) -> AttemptBar:
         wait_ms=wait,
         stream_ms=round(max(0.0, attempt.duration_ms - wait), 3),
     )
+
+
+TURNS: FilteredList[TurnFilter, Turn, TurnSummary] = FilteredList(
+    row="turn", default=50, most=200, orders=orders("first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks"),
+    columns=(
+        "turn_id", "session_id", "project", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "unpriced_requests", "errors",
+        "fallbacks", "requests", "models", "first_request_id",
+    ),
+    check=turn_filter, newest=queries.newest_turns, every=queries.all_turns, rows=summaries, in_order=_ordered,
+)  # fmt: skip

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any, TypeVar
 
 from gw.admin import session_reports, turn_reports
-from gw.admin.filtered_lists import MOST_SORTED, NEWEST
+from gw.admin.filtered_lists import NEWEST, FilteredList
+from gw.admin.schemas import Schema
 from gw.admin.session_reports import SessionDetail, SessionSummary
 from gw.admin.turn_reports import TurnDetail, TurnSummary
 from gw.store.group_starts import TROUBLES
@@ -14,44 +16,43 @@ from gw.web.reply import Reply
 from gw.web.route import READ_LAG_S, QueryField, Request, Route
 from gw.web.routes_reports import FILES, FORMAT, PROJECT, TIMES, as_file, limit_field, wanted_rows
 
+R = TypeVar("R", bound=Schema)
+
 _TEXT = {"type": "string"}
 
 
-async def session_list(request: Request) -> Reply | Sequence[SessionSummary]:
+async def _list(listed: FilteredList[Any, Any, R], request: Request) -> Reply | Sequence[R]:
     query = request.query
     if (form := query.pop("format")) is not None:
         query["limit"] = wanted_rows(request)
-        return as_file("sessions", form, await session_reports.export(*request.records, form, **query))
-    return await session_reports.page(*request.records, **query)
-
-
-async def turn_list(request: Request) -> Reply | Sequence[TurnSummary]:
-    query = request.query
-    if (form := query.pop("format")) is not None:
-        query["limit"] = wanted_rows(request)
-        return as_file("turns", form, await turn_reports.export(*request.records, form, **query))
-    return await turn_reports.page(*request.records, **query)
+        return as_file(f"{listed.row}s", form, await listed.export(*request.records, form, **query))
+    return await listed.page(*request.records, **query)
 
 
 _TROUBLE = QueryField("trouble", {"enum": list(TROUBLES)}, "Only those with such a request.")
 
 
-def _sort(orders: Sequence[str]) -> QueryField:
-    text = f"A figure, `-` = the largest first; among at most {MOST_SORTED:,}."
-    return QueryField("sort", {"enum": list(orders), "default": NEWEST}, text)
+def _limit(listed: FilteredList[Any, Any, Any]) -> QueryField:
+    return limit_field(listed.most, listed.default, f"How many {listed.row}s.")
+
+
+def _sort(listed: FilteredList[Any, Any, Any]) -> QueryField:
+    text = f"A figure, `-` = the largest first; among at most {listed.most_sorted:,}."
+    return QueryField("sort", {"enum": list(listed.orders), "default": NEWEST}, text)
 
 
 _report = partial(Route, "GET", lag_s=READ_LAG_S, tag="Reports")
 
 SESSIONS = (
     _report(
-        "/v1/sessions", "sessions", "Conversations with their turns, times, interruptions and costs, newest first.", session_list,
+        "/v1/sessions", "sessions", "Conversations with their turns, times, interruptions and costs, newest first.",
+        partial(_list, session_reports.SESSIONS),
         query=(
-            limit_field(session_reports.MAX_SESSIONS, session_reports.DEFAULT_SESSIONS, "How many sessions."),
+            _limit(session_reports.SESSIONS),
             PROJECT,
             _TROUBLE,
             QueryField("q", _TEXT, "Only session ids that begin with this."),
-            _sort(session_reports.ORDERS),
+            _sort(session_reports.SESSIONS),
             QueryField("before", _TEXT, "`first_request_id` of the last session of the previous page."),
             *TIMES,
             FORMAT,
@@ -70,12 +71,12 @@ _dashboard = partial(Route, "GET", lag_s=READ_LAG_S, tag="Dashboard")
 
 TURNS = (
     _dashboard(
-        "/api/turns", "turns", "The newest turns of conversations.", turn_list,
+        "/api/turns", "turns", "The newest turns of conversations.", partial(_list, turn_reports.TURNS),
         query=(
-            limit_field(turn_reports.MAX_TURNS, turn_reports.DEFAULT_TURNS, "How many turns."),
+            _limit(turn_reports.TURNS),
             PROJECT,
             _TROUBLE,
-            _sort(turn_reports.ORDERS),
+            _sort(turn_reports.TURNS),
             QueryField("before", _TEXT, "`first_request_id` of the last turn of the previous page."),
             *TIMES,
             FORMAT,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from gw.admin import filtered_lists, session_reports
+from gw.admin import session_reports
 from gw.errors import RequestError
 from gw.store import session_queries
 from gw.store.store import open_store
@@ -38,7 +39,7 @@ async def read(tmp_path, registrar):
             for one in records:
                 store.finish(one)
             await store.flush()
-            [row] = as_json(await session_reports.page(store, registrar.catalog, NOON))
+            [row] = as_json(await session_reports.SESSIONS.page(store, registrar.catalog, NOON))
             whole = as_json(await session_reports.one(store, registrar.catalog, "call"))
             assert row.items() <= whole.items()
             return whole
@@ -78,16 +79,15 @@ async def test_a_session_of_too_many_requests_says_so(read, monkeypatch):
     assert (call["requests"], call["is_cut"]) == (2, True)
 
 
-async def test_too_many_sessions_are_not_sorted_by_half(tmp_path, registrar, monkeypatch):
+async def test_too_many_sessions_are_not_sorted_by_half(tmp_path, registrar):
     async with open_store(tmp_path / "calls.db", clock=HandClock()) as store:
         for n in range(3):
             store.finish(record(f"r{n}", timestamp=NOON + n, session_id=f"call-{n}", cost_nusd=n))
         await store.flush()
-        for module in (session_reports, filtered_lists):
-            monkeypatch.setattr(module, "MOST_SORTED", 2)
+        few = attrs.evolve(session_reports.SESSIONS, most_sorted=2)
         with pytest.raises(RequestError, match="more than 2 sessions: choose a shorter period"):
-            await session_reports.page(store, registrar.catalog, NOON, sort="-cost_usd")
-        rows = await session_reports.page(store, registrar.catalog, NOON + 9, sort="-cost_usd", since=str(NOON + 1))
+            await few.page(store, registrar.catalog, NOON, sort="-cost_usd")
+        rows = await few.page(store, registrar.catalog, NOON + 9, sort="-cost_usd", since=str(NOON + 1))
         assert [row.session_id for row in rows] == ["call-2", "call-1"]
 
 

@@ -31,7 +31,7 @@ async def show_turn(tmp_path, registrar):
             for one in records:
                 store.finish(one)
             await store.flush()
-            [summary] = as_json(await turn_reports.page(store, registrar.catalog, NOON))
+            [summary] = as_json(await turn_reports.TURNS.page(store, registrar.catalog, NOON))
             turn = as_json(await turn_reports.one(store, registrar.catalog, "t"))
             assert summary.items() <= turn.items()
             return turn
