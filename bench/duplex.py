@@ -76,7 +76,7 @@ class Sides:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit("a session ended early")
+            raise SystemExit("callers and vendor have ended; the reason, a session that ended early perhaps, is above")
         figures: Results = json.loads(line)
         return figures
 

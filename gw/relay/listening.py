@@ -313,19 +313,19 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
     def _look(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery, now: float) -> None:
         """Look what is overdue, and say when something may be next. What has to be awaited is for a task of the attempt."""
         try:
-            error = attempt.error or self._overdue(attempt, now)
-            if error is not None:
+            quiet_s = self._quiet_s
+            if (error := attempt.error or self._overdue(attempt, now)) is not None:
                 fail(error)
                 return
-            if not attempt.suspected and attempt.clock.should_flush(now, self._quiet_s):
+            if not attempt.suspected and attempt.clock.should_flush(now, quiet_s):
                 attempt.clock.probe(now)
                 nursery.start_soon(self._forward, lambda session: session.flush())
-            if not self._held.wait_s(self._quiet_s) and not self._caller_is_slow:
+            if not (held_s := self._held.wait_s(quiet_s)) and not self._caller_is_slow:
                 nursery.start_soon(self._pass_on_held_end)
             if (pending := attempt.keep_alive(now)) is not None:
                 nursery.start_soon(awaited, pending)
             soonest = now + LOOK_AGAIN_S
-            attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now), soonest)
+            attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now, quiet_s, held_s), soonest)
         except Exception as error:  # it is the session's, not the watch's
             nursery.start_soon(pending_error, error)
 
@@ -338,10 +338,10 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         attempt.suspected = error is not None and not suspected
         return None
 
-    def _look_again_at(self, attempt: ListeningAttempt, now: float) -> float:
+    def _look_again_at(self, attempt: ListeningAttempt, now: float, quiet_s: float, held_s: float) -> float:
         if self._caller_is_slow:
             return now + self._silence_s
-        at = min(attempt.clock.look_again_at(now, self._quiet_s), now + self._held.wait_s(self._quiet_s))
+        at = min(attempt.clock.look_again_at(now, quiet_s), now + held_s)
         return max(now + LOOK_AGAIN_S, min(at, attempt.sending_since + self._silence_s))
 
     async def _pass_on_held_end(self) -> None:

@@ -44,6 +44,8 @@ REPLAY_BYTES = 65_536
 _MAX_IGNORED = 32
 AHEAD_S = 60.0
 """A provider's times may lie so far beyond the audio that it was sent: they are rounded, and some count by the clock."""
+LOOK_SOON_S = 0.1
+"""From speech to the first look at what a provider may owe for it: nothing can be overdue earlier (the least `silence_ms` is as long)."""
 NOTED_S = 5.0
 """Audio between two notes in the journal of what was sent; a note covers that of the next seconds too."""
 
@@ -184,7 +186,9 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         now = self.now
         self.clock.hear(now(), speech_s)
         if not self.is_watched:
-            self.watch()
+            self.is_watched = True
+            if self._watch is not None:
+                self._watch.set_time(self, min(self.look_at, now() + LOOK_SOON_S))
 
     @property
     def padding_s(self) -> float:
@@ -231,8 +235,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
             replay = audio.replay
             sent_s = replay.end / replay.rate if self._padded is None else replay.end / replay.rate + self._padded.padding_s
         events = within(events, sent_s + AHEAD_S)
-        clock = self.clock
-        clock.event(now, self._uncovered_s(events, audio))
+        clock, last = self.clock, events[-1]
+        clock.event(now, 0.0 if isinstance(last, Interim) and not last.words else self._uncovered_s(events, audio))
         for event in events:
             if isinstance(event, Interim):  # nearly always
                 clock.transcript(final=False)

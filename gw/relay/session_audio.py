@@ -12,7 +12,6 @@ lost        nothing                                (a container that grew too la
 from __future__ import annotations
 
 import math
-from collections import deque
 
 import trio
 
@@ -27,14 +26,15 @@ from gw.wire.ear import Ear
 class ReplayBuffer:
     """The latest `max_s` seconds of raw audio, or `max_bytes` of a container. Offsets count the session's bytes."""
 
-    __slots__ = ("_block", "_max_bytes", "_pieces", "end", "rate", "start")
+    __slots__ = ("_audio", "_block", "_max_bytes", "end", "rate", "start")
 
     def __init__(self, fmt: AudioFormat, *, max_s: float, max_bytes: int) -> None:
         self.rate = rate = fmt.bytes_per_second  # 0 for containers
         self._block = max(1, rate // (fmt.sample_rate_hz or 1))
         """Bytes of one sample of every channel: audio is cut between blocks only."""
         self._max_bytes = int(max_s * rate) or max_bytes
-        self._pieces: deque[bytes] | None = None
+        self._audio = bytearray()
+        """In one piece: a final transcript covers a second of frames, and all of them are dropped by one step."""
         self.start = 0  # offset of the first byte in the buffer
         self.end = 0  # offset after the last byte received
 
@@ -49,10 +49,7 @@ class ReplayBuffer:
 
     def append(self, data: bytes) -> int:
         """Return how many bytes from the beginning of the buffer had to go for it."""
-        pieces = self._pieces
-        if pieces is None:
-            self._pieces = pieces = deque()
-        pieces.append(data)
+        self._audio += data
         self.end = end = self.end + len(data)
         if end - self.start <= self._max_bytes:
             return 0
@@ -66,32 +63,14 @@ class ReplayBuffer:
             self._drop(min(self.offset(at_s), self.end))
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return about `size` bytes from `offset` on (from `start`, if that is later); b"" when all were read."""
-        at = self.start
-        parts: list[bytes] = []
-        read = 0
-        for piece in self._pieces or ():
-            if offset < at + len(piece):
-                part = piece[max(0, offset - at) :]
-                parts.append(part)
-                read += len(part)
-                if read >= size:
-                    break
-            at += len(piece)
-        return b"".join(parts)
+        """Return `size` bytes, less what is no whole block, from `offset` on (from `start`, if that is later); b"" when all were read."""
+        at = max(0, offset - self.start)
+        return bytes(self._audio[at : at + max(self._block, size - size % self._block)])
 
     def _drop(self, offset: int) -> None:
-        start, pieces = self.start, self._pieces
-        if start >= offset or not pieces:
-            return
-        piece, take = b"", pieces.popleft
-        while pieces and start < offset:
-            piece = take()
-            start += len(piece)
-        if start > offset:
-            pieces.appendleft(piece[offset - start :])
-            start = offset
-        self.start = start
+        if self.start < offset:
+            del self._audio[: offset - self.start]
+            self.start = offset
 
 
 MARGIN_S = 0.3  # silence that stays around what is sent to the next provider

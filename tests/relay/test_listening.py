@@ -145,6 +145,16 @@ async def test_one_that_hears_and_says_nothing(plane, autojump_clock):
         assert first.duration_ms < 6_000
 
 
+async def test_the_shortest_silence_that_can_be_set_is_noticed_in_time(tmp_path, autojump_clock):
+    """The first look at a provider comes a while after the speech, but never after the answer to it is overdue."""
+    config = CONFIG % "token_ms: 600000" + "routing: {silence_ms: 100, hedge: off}\n"
+    async with open_plane(config, tmp_path) as made:
+        await heard(made, frames(speech(["one two three"]) + bytes(64_000)))
+        first, second = made.kept.record.attempts
+        assert (first.outcome, second.outcome) == ("too_slow", "ok")
+        assert first.duration_ms == pytest.approx(890, abs=30)
+
+
 async def test_nobody_left(plane, autojump_clock):
     async with plane("fail_rate: 1, fail_with: 503") as made:
         with pytest.raises(ProviderError):

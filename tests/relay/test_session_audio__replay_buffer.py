@@ -39,6 +39,23 @@ def test_a_transcript_ahead_of_the_audio_lets_go_of_all_there_is():
     assert everything(replay) == b"y" * SECOND
 
 
+def test_a_transcript_may_end_within_a_frame():
+    replay = made()
+    for n in range(50):
+        replay.append(bytes([n]) * 640)
+    replay.final_until(0.99)
+    assert (replay.start, replay.end) == (31_680, 32_000)
+    assert replay.read(0, 4_000) == bytes([49]) * 320
+
+
+def test_what_is_read_ends_between_samples_of_all_channels():
+    replay = ReplayBuffer(AudioFormat(encoding="pcm_s16le", sample_rate_hz=8_000, channels=3), max_s=10.0, max_bytes=1_000)
+    replay.append(bytes(range(240)))
+    assert replay.read(0, 100) == bytes(range(96))
+    assert replay.read(96, 5) == bytes(range(96, 102))
+    assert replay.read(234, 100) == bytes(range(234, 240))
+
+
 def test_it_has_a_bound():
     replay = made(max_s=1.0)
     dropped = [replay.append(b"x" * 3_201) for _ in range(30)]
