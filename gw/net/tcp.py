@@ -81,6 +81,10 @@ class Transport(trio.abc.Stream):
         """Return whether an idle connection has been closed, or has unexpected bytes. Never blocks."""
         return False
 
+    def has_arrived(self) -> bool:
+        """Return whether the kernel has bytes, or the end of the stream, that were not read yet. Never blocks."""
+        return False
+
     def send_now(self, data: bytes | memoryview) -> int:
         """Send what the kernel takes without waiting; return how many bytes that was. Raises one of `LOST`."""
         return 0
@@ -141,7 +145,7 @@ class TcpStream(Transport):
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._reading: poller.Reading | None = None
-        self._poll: select.poll | None = None  # for `is_stale`: kept, since making one costs as much as using it
+        self._poll: select.poll | None = None  # for `has_arrived`: kept, since making one costs as much as using it
         self._busy_bytes = 0
         self._more = False  # the last read filled its buffer
 
@@ -239,8 +243,11 @@ class TcpStream(Transport):
             await trio.lowlevel.checkpoint()
 
     def is_stale(self) -> bool:
+        return self._sock.fileno() < 0 or self.has_arrived()
+
+    def has_arrived(self) -> bool:
         if self._sock.fileno() < 0:
-            return True
+            return False
         if self._poll is None:
             self._poll = select.poll()  # half the price of a peek, whose usual answer is an exception
             self._poll.register(self._sock, select.POLLIN)

@@ -136,6 +136,9 @@ class TlsStream(Transport):
         except trio.BrokenResourceError:
             return True
 
+    def has_arrived(self) -> bool:
+        return self._tcp.has_arrived()
+
     def abort(self) -> None:
         self._tcp.abort()
 

@@ -116,6 +116,10 @@ class WebSocket(WsSession):
         with suppress(errors.UpstreamCut):  # reading goes on to what the upstream sent before it left, a close frame perhaps
             await super()._answer()
 
+    def has_unread(self) -> bool:
+        """Return whether something has come from the upstream that was not read yet."""
+        return self._messages is not None or self._transport.has_arrived()
+
     async def idle(self) -> None:
         """Answer pings while the session waits to be used; messages are kept for `receive`. Returns when the session is over,
         or more than MAX_IDLE_MESSAGES came."""

@@ -149,6 +149,9 @@ class CallbackListenSession(Protocol):
         Replaces `receive`, and raises like it.
         """
 
+    def has_unread(self) -> bool:
+        """Return whether something has come from the vendor that was not read yet: then it is not the vendor that is silent."""
+
 
 @runtime_checkable
 class PaddedListenSession(Protocol):

@@ -225,6 +225,9 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
             raise why_closed(self._provider, closed) from None
         return None if pending is None else _send_remainder(self._ws, self._provider, pending, ())
 
+    def has_unread(self) -> bool:
+        return self._ws.has_unread()
+
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
         receive = self._wire.receive
 

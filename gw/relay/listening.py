@@ -359,7 +359,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         clock = attempt.clock
         if (stuck_s := now - attempt.sending_since) >= self._silence_s:
             return self._slow(attempt, stuck_s, "takes no more audio")
-        if (owed := clock.overdue(now, self._quiet_s)) is None:
+        if (owed := clock.overdue(now, self._quiet_s)) is None or attempt.has_unread():
             return None
         return self._slow(attempt, now - clock.event_at, owed)
 

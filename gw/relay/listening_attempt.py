@@ -190,6 +190,11 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
             if self._watch is not None:
                 self._watch.set_time(self, min(self.look_at, now() + LOOK_SOON_S))
 
+    def has_unread(self) -> bool:
+        """Return whether the provider has said something that this process, busy with others, has not read yet."""
+        session = self.session
+        return session is not None and isinstance(session, CallbackListenSession) and session.has_unread()
+
     @property
     def padding_s(self) -> float:
         """Return the seconds of silence that the provider's call has sent by itself."""

@@ -46,6 +46,21 @@ async def test_what_is_sent_arrives_and_eof_follows(pair):
     assert got == data
 
 
+async def test_it_is_known_whether_something_has_arrived():
+    near, far = _tcp_pair()
+    assert not far.has_arrived()
+    await near.send_all(b"x")
+    await trio.lowlevel.wait_readable(far.descriptor)
+    assert far.has_arrived()
+    assert await far.receive_some() == b"x"
+    assert not far.has_arrived()
+    await near.aclose()
+    await trio.lowlevel.wait_readable(far.descriptor)
+    assert far.has_arrived()
+    await far.aclose()
+    assert not far.has_arrived()
+
+
 async def test_what_has_arrived_is_returned_after_a_turn_for_other_tasks():
     near, far = _tcp_pair()
     turns = []

@@ -363,6 +363,15 @@ async def test_stale_means_closed_or_talking_out_of_turn(pair):
     assert stream.is_stale()
 
 
+async def test_what_waits_in_the_socket_has_arrived(pair):
+    stream, other = pair
+    assert not stream.has_arrived()
+    other.sendall(b"x")
+    assert stream.has_arrived()
+    assert await stream.receive_some() == b"x"
+    assert not stream.has_arrived()
+
+
 async def test_a_read_is_a_cancellation_point_even_with_data_waiting(pair):
     stream, other = pair
     other.sendall(b"x")
