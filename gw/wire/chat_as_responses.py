@@ -104,11 +104,13 @@ def _choice(choice: object) -> object:
 
 
 def _web_search(options: Item) -> Item:
+    """Return the vendor's tool for `web_search_options`. Raises ClientProtocolError for a member that the tool does not have."""
     location = options.get("user_location") or {}
-    place = location.get("approximate") if isinstance(location, dict) else None
+    place = location.get("approximate") or {} if isinstance(location, dict) else {}
     given = {name: value for name, value in place.items() if value is not None} if isinstance(place, dict) else {}
-    if unknown := sorted(given.keys() - {*_PLACE}):
-        what = f"'web_search_options.user_location.approximate.{unknown[0]}' is not available at this vendor; leave it out"
+    unknown = [f"user_location.approximate.{name}" for name in given.keys() - {*_PLACE}]
+    unknown += options.keys() - {"search_context_size", "user_location"}
+    if unknown:
+        what = f"'web_search_options.{min(unknown)}' is not available at this vendor; leave it out"
         raise ClientProtocolError(what=what, param="web_search_options")
-    size = options.get("search_context_size")
-    return {"type": "web_search", **present(search_context_size=size, user_location=given or None)}
+    return {"type": "web_search", **present(search_context_size=options.get("search_context_size"), user_location=given or None)}

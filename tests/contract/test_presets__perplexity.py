@@ -116,6 +116,7 @@ async def test_a_search_is_no_call_of_a_function(tmp_path, autojump_clock):
     [
         ({"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "f"}}]}]}, "messages"),
         ({"web_search_options": {"user_location": {"approximate": {"timezone": "CET"}}}}, "web_search_options"),
+        ({"web_search_options": {"filters": {}}}, "web_search_options"),
         ({"tools": [{"type": "function", "function": "weather"}]}, "tools"),
     ],
 )
