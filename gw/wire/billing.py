@@ -49,9 +49,26 @@ class _Cost(msgspec.Struct, gc=False):
 def stated_cost(cost: object) -> VendorFigure | None:
     """Return what a vendor says it bills for an answer, in USD; None if it says nothing, or nothing that can be true."""
     stated = convert_or_none(cost, _Cost)
-    if stated is None or stated.currency != "USD" or not isfinite(stated.total_cost) or not 0 <= stated.total_cost <= _MOST_USD:
+    return None if stated is None or stated.currency != "USD" else _in_usd(stated.total_cost)
+
+
+class _CostDetails(msgspec.Struct, gc=False):
+    upstream_inference_cost: float | None = None
+
+
+def openrouter_cost(cost: object, details: object, is_byok: object) -> VendorFigure | None:
+    """Return what OpenRouter says an answer costs (openrouter 1.3.84, `components/chatusage.py`); a credit of its is a dollar.
+
+    With a key of the caller's own at the model's vendor, `cost` is only OpenRouter's fee, and that vendor bills the model itself.
+    """
+    fee, parts = convert_or_none(cost, float), convert_or_none(details, _CostDetails)
+    if fee is None or parts is None:
         return None
-    return VendorFigure(amount=stated.total_cost, unit="USD")
+    return _in_usd(fee + (parts.upstream_inference_cost or 0.0) if is_byok is True else fee)
+
+
+def _in_usd(amount: float) -> VendorFigure | None:
+    return VendorFigure(amount=amount, unit="USD") if isfinite(amount) and 0 <= amount <= _MOST_USD else None
 
 
 def billed_options(pairs: Iterable[tuple[str, object]], names: Mapping[str, str]) -> tuple[str, ...]:

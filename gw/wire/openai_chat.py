@@ -227,6 +227,7 @@ def usage_of(value: object, tier: object = None, addons: tuple[str, ...] = ()) -
         input_audio_tokens=tokens(heard) if heard else 0, output_audio_tokens=tokens(spoken) if spoken else 0, source="vendor",
         reasoning_tokens=part_of(reasoning, output),
         dimensions=billing.dimensions(tier, addons=addons) if tier or addons else NO_DIMENSIONS,
+        vendor_figure=billing.openrouter_cost(usage.cost, usage.cost_details, usage.is_byok) if usage.cost_details else None,
     )
     return plausible(counted)
 

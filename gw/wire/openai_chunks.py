@@ -68,7 +68,10 @@ class ChunkTokens(msgspec.Struct, gc=False):
 
 
 class ChunkUsage(msgspec.Struct, gc=False):
-    """`prompt_cache_hit_tokens` is DeepSeek's, `cached_tokens` Together's word for the cached part of the prompt."""
+    """`prompt_cache_hit_tokens` is DeepSeek's, `cached_tokens` Together's word for the cached part of the prompt.
+
+    OpenRouter states the cost.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -77,6 +80,9 @@ class ChunkUsage(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
     prompt_tokens_details: ChunkTokens | None = None
     completion_tokens_details: ChunkTokens | None = None
+    cost: Any = None
+    cost_details: Any = None
+    is_byok: Any = None
 
 
 class Chunk(msgspec.Struct, gc=False):

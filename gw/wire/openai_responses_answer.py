@@ -103,6 +103,8 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens_details: _OutputDetails | None = None
     tool_calls_details: Any = None
     cost: Any = None
+    cost_details: Any = None
+    is_byok: Any = None
 
 
 _EVENT = msgspec.json.Decoder(_Event)
@@ -164,7 +166,8 @@ def _usage(response: _Response) -> Usage | None:
         cached_input_tokens=tokens(details.cached_tokens or details.cache_read_input_tokens),
         cache_write_tokens=tokens(details.cache_write_tokens or details.cache_creation_input_tokens),
         reasoning_tokens=part_of((usage.output_tokens_details or _NO_OUTPUT_DETAILS).reasoning_tokens, usage.output_tokens),
-        source="vendor", dimensions=_dimensions(response, calls), vendor_figure=billing.stated_cost(usage.cost),
+        source="vendor", dimensions=_dimensions(response, calls),
+        vendor_figure=billing.stated_cost(usage.cost) or billing.openrouter_cost(usage.cost, usage.cost_details, usage.is_byok),
     )
     return plausible(counted)
 

@@ -147,6 +147,7 @@ async def test_openrouter(ask):
     assert (message.content, message.reasoning) == (TEXT, THOUGHT)
     assert answer.usage.prompt_tokens_details.cached_tokens == 40
     assert chunks[-1].usage.completion_tokens == 23
+    assert (answer.usage.cost, answer.usage.cost_details.upstream_inference_cost, answer.usage.is_byok) == (0.0123, 0.0123, False)
 
 
 async def test_openrouter_has_no_credit(ask):

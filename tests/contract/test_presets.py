@@ -113,6 +113,20 @@ async def test_an_app_of_openais_gets_text_and_reasoning(name, stream, tmp_path,
         assert "".join(m.get("reasoning") or m.get("reasoning_content") or "" for m in messages) == "let me think"
 
 
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("is_byok", [True, False])
+async def test_openrouter_states_what_an_answer_costs(stream, is_byok, tmp_path, autojump_clock):
+    """A price in gw.yaml goes before, as the test of usage shows."""
+    text = 'providers: {openrouter: {api_key: k, base_url: "http://openrouter.test/v1"}}\nmodels: {llm: [openrouter/openai/gpt-4.1]}\n'
+    async with open_plane(text, tmp_path) as plane:
+        usage = Usage(input_tokens=100, output_tokens=20, source="vendor")
+        fake = FakeVariant(api_key="k", conventions=CONVENTIONS["openrouter"], usage=usage, is_byok=is_byok)
+        plane.net.hosts["openrouter.test", 80] = hosted(fake)
+        assert (await chat(plane, "openrouter/openai/gpt-4.1", stream=stream)).status == 200
+        record = plane.kept.record
+        assert (record.cost_nusd, record.pricing_source) == (12_600_000 if is_byok else 12_000_000, "vendor")
+
+
 @pytest.mark.parametrize("name", ["gemini", "xai", "mistral"])
 async def test_a_wrong_key_moves_on(name, tmp_path, autojump_clock):
     fallback = "fallbacks: {llm: [sim/echo]}"

@@ -95,6 +95,11 @@ def test_what_perplexity_counts_and_states():
         counted = decode_response(msgspec.json.encode(answer), "p").usage
         assert counted is not None
         assert counted.vendor_figure is None
+    openrouters = {"cost": 0.25, "cost_details": {"upstream_inference_cost": None}, "is_byok": False}
+    answer["usage"] = {"input_tokens": 1, "output_tokens": 1, **openrouters}
+    counted = decode_response(msgspec.json.encode(answer), "p").usage
+    assert counted is not None
+    assert counted.vendor_figure == VendorFigure(amount=0.25, unit="USD")
 
 
 def test_an_incomplete_answer():

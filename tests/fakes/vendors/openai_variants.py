@@ -78,6 +78,8 @@ class Conventions:
     reasoning: Literal["reasoning_content", "reasoning", "parts"] = "reasoning_content"
     reasoning_counts: Literal["inside", "beside", "in the total"] = "inside"
     """Where its tokens are: in those of the completion, only in a number of their own, or only in the total."""
+    states_cost: bool = False
+    """Each usage has a cost in USD: here a ten-thousandth for each token."""
     error: Callable[[int, str, str], Any] = _openai_error
     conversation: type[Conversation] = Conversation
 
@@ -107,7 +109,7 @@ CONVENTIONS: Mapping[str, Conventions] = {
         roles=_PLAIN_ROLES, cached="cached_tokens", reasoning="reasoning",
     ),
     "fireworks": Conventions(takes=_OPENAIS - {"stream_options", "store"}, usage="last chunk"),
-    "openrouter": Conventions(roles=_PLAIN_ROLES, reasoning="reasoning", error=_numbered_error),
+    "openrouter": Conventions(roles=_PLAIN_ROLES, reasoning="reasoning", states_cost=True, error=_numbered_error),
     "sambanova": Conventions(takes=_OPENAIS - {"service_tier", "store"}, roles=_PLAIN_ROLES),
     "gemini": Conventions(
         takes=_OPENAIS - {"frequency_penalty", "presence_penalty", "seed", "logit_bias", "store", "user"},
@@ -125,6 +127,8 @@ class FakeVariant(FakeOpenAI):
     reasoning: str = ""
     """Before the text of each answer, one token a word."""
     cached_tokens: int = 0
+    is_byok: bool = False
+    """The account has a key of its own at the model's vendor, whose part OpenRouter does not bill."""
     openai_errors: bool = False
     """Scripted errors have OpenAI's shape, whose codes a suite may choose."""
 
@@ -220,6 +224,11 @@ class FakeVariant(FakeOpenAI):
             "prompt_tokens": usage.input_tokens, "completion_tokens": completion,
             "total_tokens": usage.input_tokens + usage.output_tokens + thought,
         }  # fmt: skip
+        if conventions.states_cost:
+            upstream = round(reported["total_tokens"] * 1e-4, 4)
+            parts = {f"upstream_inference_{part}": upstream for part in ("cost", "prompt_cost")}
+            parts["upstream_inference_completions_cost"] = 0.0
+            reported |= {"is_byok": self.is_byok, "cost": round(upstream * 0.05, 6) if self.is_byok else upstream, "cost_details": parts}
         if thought and conventions.reasoning_counts != "in the total":
             reported["completion_tokens_details"] = {"reasoning_tokens": thought}
         if self.cached_tokens and conventions.cached == "details":
