@@ -65,7 +65,7 @@ def _offers(preset: Preset) -> Iterator[str]:
         yield "conversations"
     if preset.stt:
         yield "transcription of recordings"
-        if preset.stt.live:
+        if preset.stt.live or preset.stt.protocol == "xai":
             yield "live transcription"
     if preset.tts:
         yield "speech"
@@ -107,6 +107,8 @@ def _names(names: list[str]) -> str:
 
 
 def _recordings(stt: PresetRecordings) -> Iterator[str]:
+    if stt.protocol != "openai":
+        return
     yield f"Transcripts as {_names(sorted(stt.formats))}; gw makes the other formats where it can."
     if stt.refuses:
         yield f"Recordings without {_names(sorted(word_of(name, 'openai') for name in stt.refuses))}."

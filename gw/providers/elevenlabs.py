@@ -28,7 +28,7 @@ from gw.providers.spec import (
     require_voice,
 )
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form, said_of
-from gw.providers.ws_session import Frames, ListenSocket, QueueingSpeakSocket, open_socket, why_closed
+from gw.providers.ws_session import FrameQueueSocket, ListenSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
@@ -101,22 +101,13 @@ def _close_error(provider: str, closed: WsClosed) -> ProviderError:
     return close_error(provider, closed.reason) or why_closed(provider, closed)
 
 
-class _SpeakSocket(QueueingSpeakSocket):
-    """Both tasks may have frames to send: the wire queues them, and the task that holds the lock sends them."""
+class _SpeakSocket(FrameQueueSocket):
+    """Answers a flush after a silence, where the alignments do not."""
 
     _wire: ElevenSpeakClient
 
     def __init__(self, ws: WebSocket, wire: ElevenSpeakClient, provider: str) -> None:
         super().__init__(ws, wire, provider, wire.format, close_error=_close_error)
-        self._sending = trio.Lock()
-
-    async def send_frames(self, frames: Frames = None) -> None:
-        """Send what the wire has queued."""
-        self._interrupt_receive()
-        async with self._sending:
-            while (frame := self._wire.next_frame()) is not None:
-                self.sent_at = trio.current_time()
-                await super().send_frames(frame)
 
     async def receive(self) -> list[SpeakEvent]:
         while not self._wire.due:

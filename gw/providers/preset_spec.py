@@ -9,7 +9,14 @@ from typing import Literal
 
 import attrs
 
-from gw.providers import gemini_conversation, gemini_speech, openai_like, realtime_conversation, utterance_stt
+from gw.providers import (
+    gemini_conversation,
+    gemini_speech,
+    openai_like,
+    realtime_conversation,
+    utterance_stt,
+    xai_speech,
+)
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import HttpCall
 from gw.providers.realtime_stt import by_socket_or_utterance
@@ -59,7 +66,7 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
             abilities=frozenset(ability for ability, has in abilities.items() if has),
             more_chat_dialects=frozenset(_ENDPOINTS[endpoint].dialect for endpoint in llm.endpoints),
         )
-    if (stt := preset.stt) is not None:
+    if (stt := preset.stt) is not None and stt.protocol == "openai":
         transcribe = partial(openai_like.transcribe, native=stt.formats)
         honours["transcribe"] = _recordings(stt, preset)
         if stt.live:
@@ -68,7 +75,7 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
         if stt.live:
             listen, transport = _listening(stt, transcribe)
             spec = attrs.evolve(spec, listen=listen, listen_rates_hz=frozenset({16_000}), transports={"listen": transport})
-    if (tts := preset.tts) is not None:
+    if (tts := preset.tts) is not None and tts.protocol != "xai":
         speak = gemini_speech.speak if tts.protocol == "gemini" else _speak(tts)
         honours["speak"] = honours["speak_live"] = gemini_speech.HONOURS if tts.protocol == "gemini" else _speech(tts, preset)
         spec = attrs.evolve(
@@ -81,6 +88,10 @@ def preset_spec(name: str, preset: Preset) -> ProviderSpec:
                 spec, speak_rates_hz=gemini_speech.RATES_HZ, transports={**spec.transports, "speak": "HTTP, events"},
                 reported=spec.reported | {"speak", "speak_live"}, units={"speak": "tokens", "speak_live": "tokens"},
             )
+    if stt is not None and stt.protocol == "xai":
+        spec = xai_speech.with_transcription(spec)
+    if tts is not None and tts.protocol == "xai":
+        spec = xai_speech.with_speech(spec)
     if preset.conversation is not None:
         spec = _with_conversations(spec, preset.conversation)
     return spec

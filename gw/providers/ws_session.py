@@ -71,6 +71,10 @@ class QueueingWire(SpeakWire, Protocol):
     """Events that no frame brings."""
 
 
+class FrameQueueWire(QueueingWire, Protocol):
+    def next_frame(self) -> str | None: ...
+
+
 def open_socket(
     account: Account, path: str, headers: Headers, *, prewarmed: bool = False
 ) -> AbstractAsyncContextManager[WebSocket]:
@@ -287,6 +291,31 @@ class QueueingSpeakSocket(SpeakSocket):
             with trio.CancelScope() as self._receiving:
                 return await super().receive()
         events, self._wire.due = self._wire.due, []
+        return events
+
+
+class FrameQueueSocket(QueueingSpeakSocket):
+    """A `QueueingSpeakSocket` whose wire queues its frames too, since both tasks may have some: who holds the lock sends them."""
+
+    _wire: FrameQueueWire
+
+    def __init__(
+        self, ws: WebSocket, wire: FrameQueueWire, provider: str, fmt: AudioFormat, *, close_error: CloseError = why_closed
+    ) -> None:
+        super().__init__(ws, wire, provider, fmt, close_error=close_error)
+        self._sending = trio.Lock()
+
+    async def send_frames(self, frames: Frames = None) -> None:
+        """Send what the wire has queued."""
+        self._interrupt_receive()
+        async with self._sending:
+            while (frame := self._wire.next_frame()) is not None:
+                self.sent_at = trio.current_time()
+                await super().send_frames(frame)
+
+    async def receive(self) -> list[SpeakEvent]:
+        events = await super().receive()
+        await self.send_frames()
         return events
 
 

@@ -51,6 +51,8 @@ class PresetRecordings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """Settings (`gw.types.speech_settings`) that it does not have."""
     live: Literal["", "utterances", "realtime"] = ""
     """Way of live transcription: none, as recordings of utterances, or at `/realtime`, where the server has it."""
+    protocol: Literal["openai", "xai"] = "openai"
+    """`xai`: recordings and live sessions not as OpenAI's API has them, but at `/stt`, as xAI's has."""
     source: str
 
 
@@ -64,8 +66,9 @@ class PresetSpeech(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     formats: frozenset[str] = frozenset({"pcm_s16le", "wav", "mp3", "opus", "aac", "flac"})
     refuses: frozenset[str] = frozenset()
     """`speed` or `instructions`."""
-    protocol: Literal["openai", "gemini"] = "openai"
-    """`gemini`: not at `/audio/speech`, but as Gemini's API has it, at the address without its last segment."""
+    protocol: Literal["openai", "gemini", "xai"] = "openai"
+    """`gemini`: not at `/audio/speech`, but as Gemini's API has it, at the address without its last segment. `xai`: complete and live at
+    `/tts`, as xAI's API has it."""
     source: str
 
 

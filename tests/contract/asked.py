@@ -37,6 +37,7 @@ from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
+from tests.fakes.vendors.xai import FakeXai
 
 SAID, SECRET = "my card is four two", "four"
 """What is said in every recording and session, and the part of it that is private."""
@@ -95,6 +96,9 @@ SETUPS: Mapping[str, VendorSetup] = {
     "together": VendorSetup(make=FakeOpenAI, path="/v1", stt="openai/whisper-large-v3"),
     "vllm": VendorSetup(
         make=FakeOpenAI, path="/v1", stt="openai/whisper-large-v3-turbo", live="openai/whisper-large-v3-turbo"
+    ),
+    "xai": VendorSetup(
+        make=FakeXai, path="/v1", stt="grok-voice-transcribe-2.0", live="grok-voice-transcribe-2.0", tts="grok-tts"
     ),
 }  # fmt: skip
 

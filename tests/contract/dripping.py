@@ -29,6 +29,7 @@ from tests.fakes.vendors.piper import FakePiper
 from tests.fakes.vendors.rime import FakeRime
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
+from tests.fakes.vendors.xai import FakeXai
 
 TEXT = "One, two, three, four and five, and six, seven, eight and nine. "
 """Some three seconds of the tone voice."""
@@ -68,6 +69,7 @@ SPEAKERS = (
     Behind("inworld", FakeInworld, "inworld-tts-1.5-max"),
     Behind("aws_polly", FakeAwsPolly, "neural"),
     Behind("azure_speech", FakeAzureSpeech, "neural"),
+    Behind("xai", FakeXai, "grok-tts"),
 )
 LISTENERS = (
     Behind("openai", lambda: FakeOpenAI(prefix="/v1"), "gpt-realtime-whisper"),
@@ -81,6 +83,7 @@ LISTENERS = (
     Behind("azure_speech", FakeAzureSpeech, "standard"),
     Behind("aws_transcribe", FakeAwsTranscribe, "standard"),
     Behind("google_cloud", FakeGoogleCloud, "chirp_2"),
+    Behind("xai", FakeXai, "grok-voice-transcribe-2.0"),
 )
 class Dripping:
     """A vendor whose second piece of content waits for `received`."""

@@ -29,6 +29,7 @@ from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
+from tests.fakes.vendors.xai import FakeXai
 
 CONFIG = """
 providers:
@@ -41,23 +42,26 @@ providers:
   gl: {type: gladia, api_key: k, base_url: "http://gl.test"}
   tr: {type: aws_transcribe, api_key: k, base_url: "http://tr.test"}
   az: {type: azure_speech, api_key: k, base_url: "http://az.test"}
+  xa: {type: xai, api_key: k, base_url: "http://xa.test"}
   gc: {type: google_cloud, api_key: k, base_url: "http://gc.test", project: acme}
 routing: {breaker: {failures: 10000}}
 models:
   stt:
     [dg/nova-3, dg/flux-general-en, aai/universal-streaming-english, ca/ink-whisper, ca/ink-2, el/scribe_v2_realtime, so/stt-rt-v5,
-     sm/enhanced, az/standard, gl/solaria-1, tr/standard, gc/chirp_2]
-  tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}}
+     sm/enhanced, az/standard, gl/solaria-1, tr/standard, gc/chirp_2,
+     xa/grok-voice-transcribe-2.0]
+  tts: {dg/aura-2-thalia-en: {}, ca/sonic-3: {default_voice: v}, el/eleven_flash_v2_5: {default_voice: v}, xa/grok-tts: {}}
 """
 HEARS = (
     "dg/nova-3", "dg/flux-general-en", "aai/universal-streaming-english", "ca/ink-whisper", "ca/ink-2", "el/scribe_v2_realtime",
     "so/stt-rt-v5", "sm/enhanced", "az/standard", "gl/solaria-1", "tr/standard", "gc/chirp_2",
+    "xa/grok-voice-transcribe-2.0",
 )  # fmt: skip
-SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5")
+SPEAKS = ("dg/aura-2-thalia-en", "ca/sonic-3", "el/eleven_flash_v2_5", "xa/grok-tts")
 VENDORS = {
     "dg": FakeDeepgram, "aai": FakeAssemblyAI, "ca": FakeCartesia, "el": FakeElevenLabs,
     "so": FakeSoniox, "sm": FakeSpeechmatics, "az": FakeAzureSpeech, "gl": FakeGladia, "tr": FakeAwsTranscribe,
-    "gc": FakeGoogleCloud,
+    "gc": FakeGoogleCloud, "xa": FakeXai,
 }  # fmt: skip
 NUMBERS = ("1e308", "-1e308", "1" + "0" * 30, "-1" + "0" * 30, "1e400")
 _NUMBER = re.compile(r"(?<=[:,\[])\s*-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?=\s*[,}\]])")

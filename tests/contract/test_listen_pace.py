@@ -21,6 +21,7 @@ from gw.wire import (
     google_cloud_listen,
     soniox_listen,
     speechmatics_listen,
+    xai_listen,
 )
 from gw.wire.openai_realtime_beta import BetaListenClient
 from gw.wire.openai_realtime_client import RealtimeListenClient
@@ -130,6 +131,9 @@ def cartesia(made, model="ink-2", *, turns=True):
         # Google Cloud: silence ends an utterance, after the vendor's own time
         (google_cloud_listen.pace_of(request()), due(0.0, 1.57, **flushed(1.57))),
         (google_cloud_listen.pace_of(request(endpointing_ms=500, interim_results=False)), due(0.0, 1.57, 20.0, **flushed(0.5))),
+        # xAI: silence ends an utterance
+        (xai_listen.pace_of(request()), due(0.0, 0.4, **flushed(0.4))),
+        (xai_listen.pace_of(request(endpointing_ms=9_000, interim_results=False)), due(0.0, 5.0, 60.0, **flushed(5.0))),
         # Azure Speech: silence ends a phrase
         (azure_speech_listen.pace_of(request()), due(0.0, 0.65, **flushed(1.2))),
         (azure_speech_listen.pace_of(request(endpointing_ms=50, interim_results=False)), due(0.0, 0.1, 20.0, **flushed(0.1))),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import attrs
 import msgspec
@@ -49,6 +49,7 @@ from tests.fakes.vendors.scripted import ScriptedVendor
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speaches import FakeSpeaches
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
+from tests.fakes.vendors.xai import FakeXai
 
 KEY = "correct horse battery staple"
 """Looks like no key: only who knows it can take it out of a text."""
@@ -327,6 +328,42 @@ class GeminiVendor(PresetVendor):
 
 
 @attrs.define
+class XaiVendor(PresetVendor):
+    """Has speech and transcription of its own, beside chat in OpenAI's dialect."""
+
+    speech: FakeXai = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        self.speech = FakeXai(
+            api_key=KEY, speech_pcm=bytes(range(240)) * 6, piece_s=0.01, openai_errors=True, transcript="", ledger=self.fake.ledger
+        )
+
+    @property
+    def app(self) -> ASGIApp:
+        async def by_path(scope: Any, receive: Any, send: Any) -> None:
+            of_speech = scope.get("path", "").startswith(("/v1/stt", "/v1/tts"))
+            await (self.speech if of_speech else self.fake)(scope, receive, send)
+
+        return by_path
+
+    def pace(self, gap_s: float) -> None:
+        super().pace(gap_s)
+        self.speech.first_token_after_s = self.speech.speech_gap_s = gap_s
+
+    def fail(self, case: ErrorCase) -> None:
+        super().fail(case)
+        self.speech.status, self.speech.error_code, self.speech.headers = self.fake.status, self.fake.error_code, self.fake.headers
+
+    def leak(self, status: int, secret: str) -> None:
+        super().leak(status, secret)
+        self.speech.status, self.speech.error_body = self.fake.status, self.fake.error_body
+
+    def hear(self, text: str) -> None:
+        self.speech.transcript = text
+
+
+@attrs.define
 class WhisperVendor(OpenAIVendor):
     """Has the socket of OpenAI's beta."""
 
@@ -495,8 +532,13 @@ VENDORS: Mapping[str, Entrant] = {
     **{
         name: Entrant(vendor=partial(PresetVendor, Origin.parse(address_of(name)).prefix.decode(), type=name))
         for name in PRESETS
-        if name not in ("gemini", "speaches")
+        if name not in ("gemini", "speaches", "xai")
     },
+    "xai": Entrant(
+        vendor=partial(XaiVendor, "/v1", type="xai"),
+        models={"llm": "gpt-x", "tools": "gpt-x", "stt": "grok-voice-transcribe-2.0", "tts": "grok-tts"},
+        streams_transcripts=False,
+    ),
     "gemini": Entrant(
         vendor=partial(GeminiVendor, "/v1beta/openai", type="gemini"),
         models={"llm": "gpt-x", "tools": "gpt-x", "stt": "", "tts": "gemini-3.8-flash-tts"},

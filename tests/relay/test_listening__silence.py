@@ -22,16 +22,17 @@ from tests.fakes.vendors.gladia import FakeGladia
 from tests.fakes.vendors.google_cloud import FakeGoogleCloud
 from tests.fakes.vendors.soniox import FakeSoniox
 from tests.fakes.vendors.speechmatics import FakeSpeechmatics
+from tests.fakes.vendors.xai import FakeXai
 
 FAKES = {
     "deepgram": FakeDeepgram, "assemblyai": FakeAssemblyAI, "cartesia": FakeCartesia, "elevenlabs": FakeElevenLabs,
     "soniox": FakeSoniox, "speechmatics": FakeSpeechmatics, "azure_speech": FakeAzureSpeech, "gladia": FakeGladia,
-    "aws_transcribe": FakeAwsTranscribe, "google_cloud": FakeGoogleCloud,
+    "aws_transcribe": FakeAwsTranscribe, "google_cloud": FakeGoogleCloud, "xai": FakeXai,
 }  # fmt: skip
 MODELS = {
     "deepgram": "nova-3", "assemblyai": "universal-streaming-english", "cartesia": "ink-2", "elevenlabs": "scribe_v2",
     "soniox": "stt-rt-v5", "speechmatics": "enhanced", "azure_speech": "standard", "gladia": "solaria-1",
-    "aws_transcribe": "standard", "google_cloud": "chirp_2",
+    "aws_transcribe": "standard", "google_cloud": "chirp_2", "xai": "grok-voice-transcribe-2.0",
 }  # fmt: skip
 NEXT = dict(zip(FAKES, [*list(FAKES)[1:], "deepgram"], strict=True))
 RATE = 8_000
@@ -43,7 +44,7 @@ PAUSES = {
     "elevenlabs": {"vad_silence_s": 1.5}, "soniox": {"endpoint_s": 2.0}, "speechmatics": {"endpoint_s": 0.8},
     "gladia": {"endpoint_s": 1.5},
     "azure_speech": {"endpoint_s": 0.65}, "aws_transcribe": {"endpoint_s": 1.5},
-    "google_cloud": {"endpoint_s": 1.2},
+    "google_cloud": {"endpoint_s": 1.2}, "xai": {"endpoint_s": 1.5},
 }
 """Settings of fakes that wait for a long pause with a final transcript."""
 WITHIN_S = 1.2
@@ -210,8 +211,8 @@ async def meet_silence(plane, vendor, other, fault, point, *, interims, late=Fal
     plane.kept.records.clear()
     # A caller of its own dialect is the only one whose session with Deepgram is without interim results.
     dialect = vendor if vendor == "deepgram" and not interims else ""
-    # Gladia's pause is that of the session.
-    wait_ms = round(settings["endpoint_s"] * 1000) if vendor == "gladia" and "endpoint_s" in settings else None
+    # Gladia's pause, and xAI's, is that of the session.
+    wait_ms = round(settings["endpoint_s"] * 1000) if vendor in ("gladia", "xai") and "endpoint_s" in settings else None
     heard = await hold(plane, spoken, interim_results=interims, dialect=dialect, endpointing_ms=wait_ms)
     assert " ".join(heard.texts) == " ".join(SAID)
     assert interims or not any(isinstance(event, Interim) for event in heard.events)
