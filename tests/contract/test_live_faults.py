@@ -125,10 +125,10 @@ class Upstream:
         if fault.answer or (fault.then == "closes" and not fault.says):
             await stream.send_all(fault.answer)
             return
-        misbehaved = False
+        misbehaved = trio.Event()
         with trio.CancelScope() as scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._in_silence, stream, protocol, scope)
+                nursery.start_soon(self._in_silence, stream, scope, misbehaved)
                 while data:
                     protocol.receive_data(data)
                     for event in protocol.events_received():
@@ -136,8 +136,8 @@ class Upstream:
                             self.handshakes += 1
                             protocol.send_response(protocol.accept(event))
                             await stream.send_all(b"".join(protocol.data_to_send()))
-                        elif not misbehaved:
-                            misbehaved = True
+                        elif not misbehaved.is_set():
+                            misbehaved.set()
                             await self._misbehave(stream, scope)
                     protocol.data_to_send()   # it answers nothing else: no close, no ping
                     data = await stream.receive_some(65_536)
@@ -151,10 +151,11 @@ class Upstream:
             body += await stream.receive_some(65_536)
         await stream.send_all(b"HTTP/1.1 201 X\r\ncontent-length: %d\r\n\r\n%b" % (len(self._created), self._created))
 
-    async def _in_silence(self, stream: trio.abc.Stream, protocol: ServerProtocol, scope: trio.CancelScope) -> None:
-        """To a client that waits for a word first."""
+    async def _in_silence(self, stream: trio.abc.Stream, scope: trio.CancelScope, misbehaved: trio.Event) -> None:
+        """To a client that waits for a word first; the frame with which it leaves is not answered as well."""
         await trio.sleep(1)
         if self.handshakes:
+            misbehaved.set()
             with suppress(trio.BrokenResourceError, trio.BusyResourceError):
                 await self._misbehave(stream, scope)
 
