@@ -27,7 +27,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from gw.errors import ClientProtocolError
+from gw.errors import ClientProtocolError, ProviderFailed
 from gw.types import stt
 from gw.types.audio import AudioFormat, Encoding
 from gw.types.speech_settings import DETECT
@@ -166,7 +166,7 @@ class XaiListenClient:
     """
 
     def __init__(self, provider: str, request: ListenRequest, secrets: Iterable[str] = ()) -> None:
-        self.started = self.ended = False
+        self.started = self.ended = self._finishing = False
         self._provider = provider
         self._secrets = tuple(secrets)
         self._interims = request.interim_results
@@ -177,7 +177,7 @@ class XaiListenClient:
         self._sent_s = 0.0
         self._times = AddedSilence()
         self._pieces: list[Interim] = []
-        """Of the utterance, in the session's times."""
+        """Pieces of the utterance, in the session's times."""
 
     def audio(self, data: bytes) -> bytes:
         data = data if self._mono is None else self._mono.feed(data)
@@ -196,6 +196,7 @@ class XaiListenClient:
         """Drop a caller's control frame: no caller speaks this protocol."""
 
     def finish(self) -> str:
+        self._finishing = True
         return _DONE
 
     def receive(self, frame: Frame) -> list[ListenEvent]:
@@ -208,9 +209,12 @@ class XaiListenClient:
                 return self._complete(message)
             case "transcript.partial":
                 return self._running(message)
-            case "transcript.done":
+            case "transcript.done" if self._finishing:
                 self.ended = True
                 return [*self._complete(message), ListenEnd()]
+            case "transcript.done":
+                detail = "ended the session by itself"
+                raise ProviderFailed(provider=self._provider, detail=detail, upstream_status=101)
             case "error":
                 raise session_failure(self._provider, message.message or "", "", self._secrets)
         return []

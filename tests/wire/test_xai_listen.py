@@ -26,6 +26,12 @@ def client(**more) -> XaiListenClient:
     return XaiListenClient("p", attrs.evolve(REQUEST, **more), ("secret",))
 
 
+def finished() -> XaiListenClient:
+    read = client()
+    read.finish()
+    return read
+
+
 def partial(text, start_s, length_s, *, final=False, speech=False, words=()):
     timed = [{"text": word, "start": begin, "end": end} for word, begin, end in words]
     members = {"text": text, "start": start_s, "duration": length_s, "is_final": final, "speech_final": speech, "words": timed}
@@ -38,6 +44,7 @@ def texts(events):
 
 def test_the_golden_session():
     read = client()
+    read.finish()
     events = [event for frame in GOLDEN["frames"] for event in read.receive(json.dumps(frame))]
     assert read.started
     assert read.ended
@@ -64,11 +71,14 @@ def test_pieces_that_an_utterance_does_not_restate_are_part_of_it():
 def test_a_piece_is_not_lost_at_the_end():
     read = client(interim_results=False)
     assert read.receive(partial("one two", 0.0, 3.0, final=True)) == []
+    read.finish()
     events = read.receive('{"type":"transcript.done","text":"","duration":3.5}')
     assert texts(events) == [("Final", "one two")]
     assert isinstance(events[-1], ListenEnd)
-    assert texts(client().receive('{"type":"transcript.done","text":" hi ","words":[],"duration":1}')) == [("Final", "hi")]
-    assert client().receive('{"type":"transcript.done","duration":0}') == [ListenEnd()]
+    assert texts(finished().receive('{"type":"transcript.done","text":" hi ","words":[],"duration":1}')) == [("Final", "hi")]
+    assert finished().receive('{"type":"transcript.done","duration":0}') == [ListenEnd()]
+    with pytest.raises(ProviderFailed, match="by itself"):
+        client().receive('{"type":"transcript.done","duration":0}')
 
 
 def test_other_frames():
