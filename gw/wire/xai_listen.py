@@ -64,6 +64,7 @@ _USUAL_ENDPOINT_MS = 400
 """For requests without one: the vendor's own, says pipecat-ai. The page's 10 ms would end an utterance at every breath."""
 _WITHOUT_INTERIMS_S = 60.0
 _FLUSH_MARGIN_S = 0.3
+_PIECE_S = 3.0  # the page: "~3-second chunks"
 _SLACK_S = 0.05  # by which a piece may reach into what follows it: times are rounded
 _DONE = typed_frame("audio.done")
 
@@ -327,6 +328,9 @@ class XaiListenServer(ListenProtocol):
         self._audio_s = 0.0
         self._unsaid: list[Final] = []
         """Final transcripts whose utterance has not ended yet."""
+        self._pieces_text = ""
+        """Text of the utterance in pieces that were sent."""
+        self._pieces_end_s = 0.0
 
     def opening(self) -> Sequence[Frame]:
         return (typed_frame("transcript.created", id="6f1b1f2e-0000-4000-8000-000000000001"),)
@@ -340,12 +344,11 @@ class XaiListenServer(ListenProtocol):
     def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
         frames: list[Frame] = []
         for n, event in enumerate(events):
-            if isinstance(event, Interim) and self._request.interim_results:
-                frames.append(self._partial(event))
+            if isinstance(event, Interim):
+                frames += self._running(event)
             elif isinstance(event, Final):
-                ends = any(isinstance(later, UtteranceEnd) for later in events[n + 1 :])
-                if ends:
-                    frames.append(self._partial(event, is_final=True, speech_final=True))
+                if any(isinstance(later, UtteranceEnd) for later in events[n + 1 :]):
+                    frames += self._complete(event)
                 else:
                     self._unsaid.append(event)
             elif isinstance(event, ListenEnd):
@@ -353,6 +356,27 @@ class XaiListenServer(ListenProtocol):
                 words = [_encode_word(word) for final in self._unsaid for word in final.words]
                 frames.append(typed_frame("transcript.done", text=text, words=words, duration=round(self._audio_s, 2)))
         return frames
+
+    def _running(self, interim: Interim) -> list[Frame]:
+        """Return a guess of what follows the pieces; once it is as long as one, it is the next piece."""
+        if (rest := self._rest_of(interim)) is None:
+            return []
+        if rest.end_s - rest.start_s < _PIECE_S:
+            return [self._partial(rest)] if self._request.interim_results else []
+        self._pieces_text, self._pieces_end_s = interim.text, interim.end_s
+        return [self._partial(rest, is_final=True)]
+
+    def _complete(self, final: Final) -> list[Frame]:
+        """Return the utterance, after the last of its pieces where it has any."""
+        rest = self._rest_of(final) if self._pieces_text else None
+        self._pieces_text, self._pieces_end_s = "", 0.0
+        whole = self._partial(final, is_final=True, speech_final=True)
+        return [whole] if rest is None else [self._partial(rest, is_final=True), whole]
+
+    def _rest_of(self, result: Interim | Final) -> Interim | None:
+        text = result.text.removeprefix(self._pieces_text).strip()
+        start_s = self._pieces_end_s or result.start_s
+        return Interim(text=text, start_s=start_s, end_s=max(start_s, result.end_s), language=result.language) if text else None
 
     def _partial(self, result: Interim | Final, *, is_final: bool = False, speech_final: bool = False) -> str:
         return json_frame({

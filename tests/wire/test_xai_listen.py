@@ -167,6 +167,27 @@ def test_recordings():
         xai_listen.decode_recording(b"{}", "p")
 
 
+def test_the_pieces_of_the_server_come_to_the_utterance():
+    server, read = XaiListenServer(REQUEST), client()
+    turn = [
+        [Interim(text="one", start_s=0.5, end_s=1.0)], [Interim(text="one two", start_s=0.5, end_s=4.0)],
+        [Interim(text="one two three", start_s=0.5, end_s=4.5)],
+        [Final(text="one two three four", start_s=0.5, end_s=5.0), UtteranceEnd(at_s=5.0)],
+    ]  # fmt: skip
+    frames = [frame for events in turn for frame in server.encode(events)]
+    sent = [msgspec.json.decode(frame) for frame in frames]
+    assert [(frame["text"], frame["is_final"], frame["speech_final"]) for frame in sent] == [
+        ("one", False, False), ("one two", True, False), ("three", False, False), ("three four", True, False),
+        ("one two three four", True, True),
+    ]  # fmt: skip
+    events = [event for frame in frames for event in read.receive(frame)]
+    assert texts(events) == [
+        ("Interim", "one"), ("Interim", "one two"), ("Interim", "one two three"), ("Interim", "one two three four"),
+        ("Final", "one two three four"),
+    ]  # fmt: skip
+    assert events[-1] == UtteranceEnd(at_s=5.0)
+
+
 def test_the_server():
     server = XaiListenServer(attrs.evolve(REQUEST, interim_results=True))
     assert msgspec.json.decode(server.opening()[0])["type"] == "transcript.created"
