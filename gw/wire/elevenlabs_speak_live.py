@@ -169,7 +169,7 @@ class ElevenSpeakClient:
     def text(self, text: str) -> None:
         self._unflushed = True
         text = self._word + text
-        cut = _last_boundary(text)
+        cut = last_boundary(text)
         self._word = text[cut:]
         if cut:
             self._waiting.append(text[:cut])
@@ -415,7 +415,7 @@ def _settings(request: SpeakLiveRequest) -> dict[str, Any]:
     }
 
 
-def _last_boundary(text: str) -> int:
+def last_boundary(text: str) -> int:
     """Return where the last complete word ends, including the space after it."""
     for at in range(len(text) - 1, -1, -1):
         if text[at].isspace() or any(span[0] <= text[at] <= span[-1] for span in _WITHOUT_SPACES):

@@ -247,13 +247,7 @@ class XaiListenClient:
         return [piece for piece in self._pieces if piece.end_s <= result.start_s + _SLACK_S]
 
     def _joined(self, kind: type[Result], result: Result) -> Result:
-        before = self._before(result)
-        if not before:
-            return result
-        text = " ".join([*(piece.text for piece in before), result.text])
-        parts = [*(piece.words for piece in before), result.words]
-        words = tuple(word for part in parts for word in part) if all(parts) else ()  # not those of a part only
-        return transcribed(kind, text, words, start_s=before[0].start_s, end_s=result.end_s, language=result.language)
+        return _join(kind, self._before(result), result)
 
     def _transcript(self, kind: type[Result], message: _Message) -> Result | None:
         text, own_s = (message.text or "").strip(), self._times.own_s
@@ -263,6 +257,16 @@ class XaiListenClient:
         start_s = own_s(message.start)
         end_s = max(start_s, own_s(_end_of(message)))
         return transcribed(kind, text, words, start_s=start_s, end_s=end_s, language=message.language or None)
+
+
+def _join(kind: type[Result], pieces: Sequence[Interim], last: Result) -> Result:
+    """Return the transcript of an utterance, of pieces and what follows them."""
+    if not pieces:
+        return last
+    text = " ".join([*(piece.text for piece in pieces), last.text])
+    parts = [*(piece.words for piece in pieces), last.words]
+    words = tuple(word for part in parts for word in part) if all(parts) else ()  # not those of a part only
+    return transcribed(kind, text, words, start_s=pieces[0].start_s, end_s=last.end_s, language=last.language)
 
 
 def _end_of(message: _Message) -> float:

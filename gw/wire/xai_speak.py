@@ -8,13 +8,14 @@ developers/rest-api-reference/inference/voice (November 2026).
 Client sends                Server answers
 ==========================  =============================================================================================
 the settings, in a query    nothing; an error in place of the handshake, if it refuses them
-`text.delta`                `audio.delta` when it sees fit, audio or `audio_timestamps` or both; pieces are joined as they are
+`text.delta`                `audio.delta` when it sees fit, audio or `audio_timestamps` or both
 `text.done`                 the remaining audio, then `audio.done`; the socket takes another utterance
 `text.clear`                `audio.clear`; the utterance is dropped
 ==========================  =============================================================================================
 
 Times of characters count from the beginning of the utterance. No client sends text of the next utterance before `audio.done` of the one
-before has come (LiveKit waits for it), so the client here keeps it back until then. The vendor has one model, which no request names.
+before has come (LiveKit waits for it), so the client here keeps it back until then. It sends whole words with their spaces: LiveKit sends
+words without any, so it is not certain that the vendor joins pieces as they are. The vendor has one model, which no request names.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire.bounds import seconds
 from gw.wire.elevenlabs_speak import WordBuilder, characters_of
+from gw.wire.elevenlabs_speak_live import last_boundary
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_request, decode_upstream
 from gw.wire.json_frames import Frame, session_failure, typed_frame
 from gw.wire.live_messages import SpeakMessage, Text, TtsCommand
@@ -154,6 +156,7 @@ class XaiSpeakClient:
         self._format = request.format
         self._frames: deque[str] = deque()
         self._waiting: deque[str | _End] = deque()
+        self._word = ""  # text after the last space
         self._early_text = ""  # text before the first word of an utterance
         self._speaking = False
         self._ending: _End | None = None
@@ -166,25 +169,34 @@ class XaiSpeakClient:
         return self._frames.popleft() if self._frames else None
 
     def text(self, text: str) -> None:
-        self._waiting.append(text)
-        self._advance()
+        text = self._word + text
+        cut = last_boundary(text)
+        self._word = text[cut:]
+        if cut:
+            self._waiting.append(text[:cut])
+            self._advance()
 
     def flush(self) -> None:
-        self._waiting.append(_End.FLUSH)
-        self._advance()
+        self._end_text(_End.FLUSH)
 
     def finish(self) -> None:
         if not self._finishing:
             self._finishing = True
-            self._waiting.append(_End.FINISH)
-            self._advance()
+            self._end_text(_End.FINISH)
+
+    def _end_text(self, end: _End) -> None:
+        if self._word:
+            self._waiting.append(self._word)
+            self._word = ""
+        self._waiting.append(end)
+        self._advance()
 
     def forward(self, frame: str) -> None:
         """Drop a caller's frame: no caller speaks this protocol."""
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._early_text = ""
+        self._word = self._early_text = ""
         self.due = [event for event in self.due if isinstance(event, SpeakEnd)]
         if self._speaking or self._ending is not None:
             self._frames.append(_CLEAR)

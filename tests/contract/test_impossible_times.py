@@ -169,5 +169,5 @@ async def test_every_number_of_every_vendor_to_every_caller(tmp_path, autojump_c
                     affected |= {model} if changed else set()
                     assert sum(record.cost_nusd or 0 for record in plane.kept.records) <= MOST_NUSD
     ran.check()
-    assert len(NUMBERS) * len(pairs) == 570
+    assert len(NUMBERS) * len(pairs) == 640
     assert affected == {*HEARS, *SPEAKS}

@@ -131,6 +131,17 @@ def test_utterances_follow_each_other():
     assert speaker.ended
 
 
+def test_words_are_sent_whole():
+    speaker = client()
+    for piece in ("Hel", "lo the", "re. 你", "好"):
+        speaker.text(piece)
+    assert sent(speaker) == ["Hello ", "there. 你", "好"]
+    speaker.text("En")
+    speaker.text("d")
+    speaker.flush()
+    assert sent(speaker) == ["End", "text.done"]
+
+
 def test_the_end_speaks_what_is_left():
     speaker = client()
     speaker.text("One")

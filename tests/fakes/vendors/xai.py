@@ -69,9 +69,9 @@ class FakeXai(JobVendor):
         await answer.send_complete(msgspec.json.encode({"data": models, "object": "list"}), "application/json")
 
     async def _stt(self, entry: Entry, body: bytes, answer: Answer) -> None:
-        entry.fields, entry.audio = form_of(entry, body)
+        _, entry.audio = form_of(entry, body)
         pairs = _fields_before_file(entry, body)
-        entry.fields["keyterm"] = list(xai_listen.keyterms_of(pairs))
+        entry.fields = {**dict(pairs), "keyterm": list(xai_listen.keyterms_of(pairs))}
         self._check_model(entry.fields.get("model", ""))
         if entry.fields.get("format") == "true" and not entry.fields.get("language"):
             raise refused("format needs language", "format")
@@ -138,13 +138,12 @@ class FakeXai(JobVendor):
 
 
 def _fields_before_file(entry: Entry, body: bytes) -> list[tuple[str, str]]:
-    """Return the fields of a form in order. Raises ClientProtocolError for one after the file, which the vendor does not read."""
+    """Return the fields of a form in order: the page says that the file must come last, so those after it are not read."""
     decoder = multipart.MultipartDecoder(multipart.boundary_of(entry.headers.get("content-type", "").encode()))
-    parts, pairs, file = decoder.feed(body), [], False
-    for part in parts:
+    pairs = []
+    for part in decoder.feed(body):
+        if isinstance(part, multipart.FileData):
+            break
         if isinstance(part, multipart.Field):
-            if file:
-                raise refused("the file must come last", part.name)
             pairs.append((part.name, part.value))
-        file = file or isinstance(part, multipart.FileData)
     return pairs
