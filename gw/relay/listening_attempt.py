@@ -210,23 +210,30 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
             self.sending_since = math.inf
 
     async def replay(self, audio: SessionAudio) -> None:
-        """Send all that is buffered."""
+        """Send all that is buffered. Speech is noted before its audio is sent: the answer may come before all of it has been sent."""
         number, self._replay_began_at = 0, trio.current_time()
+        replay = audio.replay
+        self._replayed_s = replay.seconds(self.sent_offset)
+        if self.as_container:
+            self._note_speech(audio, self._replayed_s)
         while self.as_container and (piece := audio.piece(number, self.call.provider.id)) is not None:
             number += 1
             if (pending := self.send(piece)) is not None:
                 await self.wait_sent(pending)
-        replay = audio.replay
         for start, end in self.stretches:
             self.sent_offset = max(self.sent_offset, start)
             while self.sent_offset < end and (data := replay.read(self.sent_offset, REPLAY_BYTES)):
                 if end < math.inf:
                     data = data[: int(end) - self.sent_offset]
-                self.sent_offset = max(self.sent_offset, replay.start) + len(data)
+                offset = max(self.sent_offset, replay.start)
+                self.sent_offset = offset + len(data)
+                self._replayed_s = replay.seconds(self.sent_offset)
+                self._note_speech(audio, replay.seconds(offset), self._replayed_s)
                 if (pending := self.send(data)) is not None:
                     await self.wait_sent(pending)
-        self._replayed_s = replay.seconds(self.sent_offset)
-        if speech_s := audio.ear.speech_between(replay.seconds(self.start_offset)):
+
+    def _note_speech(self, audio: SessionAudio, from_s: float, until_s: float = math.inf) -> None:
+        if speech_s := audio.ear.speech_between(from_s, until_s):
             self.hear(speech_s)
 
     def note_events(self, events: list[ListenEvent], audio: SessionAudio, now: float) -> list[ListenEvent]:

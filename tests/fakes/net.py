@@ -57,16 +57,22 @@ class StreamTransport(Transport):
 
 
 class MemoryTransport(StreamTransport):
-    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time; `writes` their sizes."""
+    """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time; `writes` their sizes.
+
+    `send_s`: how long each write takes.
+    """
 
     def __init__(self, stream: trio.StapledStream) -> None:
         super().__init__(stream)
         self.stale = False
+        self.send_s = 0.0
         self.aborted_at: float | None = None
         self.writes: list[int] = []
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         self.writes.append(len(data))
+        if self.send_s:
+            await trio.sleep(self.send_s)
         await super().send_all(data)
 
     def is_stale(self) -> bool:
