@@ -28,7 +28,7 @@ class _LiveSocket(ResumableSession):
     """One session after another, each over a socket of its own; `receive` opens the next one."""
 
     def __init__(self, stack: AsyncExitStack, ws: WebSocket, account: Account, request: ConverseRequest) -> None:
-        self.reader = gemini_live.GeminiReader(account.provider_id, request.setup)
+        self.reader = gemini_live.GeminiReader(account.provider_id, account.model, request.setup)
         self._stack = stack
         self._ws = ws
         self._account = account

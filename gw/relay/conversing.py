@@ -235,10 +235,10 @@ class ConversingSession(MeteredResponses):
     # ---- the end
 
     async def _end_responses(self) -> None:
-        """Cancel what still runs for a caller who has left, and read what the vendor counts of it."""
+        """Cancel what still runs for a caller who has left, where the vendor can, and read what it counts of it."""
         with trio.move_on_after(_CANCEL_WITHIN_S), suppress(GwError):
             for id_ in self._running:
-                await self._session.send(self._session.reader.cancel(id_))
+                await self._cancel(id_)
             while self._running and await self.receive() is not None:
                 pass
 

@@ -131,8 +131,12 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
         return Meter(accounting, caller, modality, requested, stream=True)
 
     async def _begin(self, id_: str) -> None:
-        """Begin to measure a response. One against which a limit stands is cancelled; its record says so."""
+        """Begin to measure a response. One against which a limit stands is cancelled; its record says so.
+
+        Raise the limit at once where the vendor takes no cancellation: then only the end of the session ends the response.
+        """
         refusal: GwError | None = None
+        is_cancelled = False
         if self._paid is not None:  # such a vendor makes one response at a time, and gives one up without an event
             for abandoned in (self._running.pop(running) for running in tuple(self._running)):
                 self._finish(abandoned, None, abandoned.refusal, cancelled=True)
@@ -146,8 +150,7 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
                 if meter.reservation is None:
                     meter.reservation = self.planner.count(self.candidates, meter.caller)
                 self._leave_place()
-                with suppress(ProviderError):
-                    await self._session.send(self._session.reader.cancel(id_))
+                is_cancelled = await self._cancel(id_)
         now = self._now()
         began, self._began = now if self._began is None else self._began, None
         self._responses += 1
@@ -165,6 +168,17 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
             attempt.called = True
         attempt.ignored_settings, attempt.voice = self.ignored, self.voice
         self._running[id_] = _Running(meter, attempt, refusal)
+        if refusal is not None and not is_cancelled:
+            raise refusal
+
+    async def _cancel(self, id_: str) -> bool:
+        """Have the vendor end a response. Return False if it takes no message that does so."""
+        frame = self._session.reader.cancel(id_)
+        if frame is None:
+            return False
+        with suppress(ProviderError):  # the task that reads the vendor meets it, too
+            await self._session.send(frame)
+        return True
 
     def _end(self, event: ConversationEvent) -> None:
         """Record a response that has ended. Raise the limit for which it was cancelled."""

@@ -64,8 +64,8 @@ class ConversationReader(Protocol):
     def counted(self, response_id: str) -> Usage | None:
         """Return what the vendor has counted of a response that has not ended; None before it has counted anything."""
 
-    def cancel(self, response_id: str) -> str:
-        """Return the frame that ends a response."""
+    def cancel(self, response_id: str) -> str | None:
+        """Return the frame that ends a response; None where the vendor takes no such frame: a response goes on to its end."""
 
 
 class ConverseSession(Protocol):

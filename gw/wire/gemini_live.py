@@ -7,7 +7,9 @@ Sources, November 2026:
   `interrupted` is followed by `turnComplete`, without `generationComplete`;
   `turnComplete` may wait for the end of the playback.
 - The protocol buffer `BidiGenerateContentClientContent` (pub.dev, google_cloud_ai_generativelanguage_v1beta): such a message interrupts the
-  generation, and starts one only if it says `turnComplete`.
+  generation, and starts one only if it says `turnComplete`. `gemini-3.1` closes the session for it, except for the history with which the
+  session begins (livekit/agents#5251). What interrupts that model is the user: speech that it notices by itself, or `activityStart`, which
+  a client may send only where automatic detection is disabled (`types.py`, `ActivityStart` and `ActivityHandling`).
 - pydantic-ai 2.68.0, `realtime/google.py`, and pydantic/pydantic-ai#7269: `usageMetadata` is that of one turn, not of the session,
   as probed with two models; a tool call has none of its own; it comes with `turnComplete`.
 - litellm 1.110.2, `llms/gemini/realtime/transformation.py`: `usageMetadata` may come alone before `turnComplete`; each query of
@@ -28,6 +30,7 @@ from gw.errors import ClientProtocolError, ProviderError, ProviderFailed, Provid
 from gw.types.conversation import CallerStep, ConversationEvent
 from gw.types.usage import Dimensions, Usage
 from gw.wire.bounds import MAX_DURATION_S
+from gw.wire.gemini_live_functions import version_of
 from gw.wire.gemini_live_messages import NO_CONTENT, SERVER_FRAME, Blob, ServerContent, ServerFrame
 from gw.wire.gemini_live_usage import LiveUsage, usage_of, usage_sum
 from gw.wire.json_codec import MEMBERS, decode_client, decode_upstream
@@ -46,6 +49,16 @@ _QUOTA = re.compile(r"(?i)quota|exhausted|rate.?limit")
 _FAILED_REASONS = frozenset({"MALFORMED_FUNCTION_CALL", "MAX_REGENERATION_REACHED"})
 _PLAIN_REASONS = frozenset({"", "TURN_COMPLETE_REASON_UNSPECIFIED", "NEED_MORE_INPUT"})
 """Values of `turnCompleteReason` of a turn that is complete; all others say that a filter stopped the turn."""
+
+
+INTERRUPTION = json_frame({"clientContent": {"turnComplete": False}})
+"""Interrupts what is being generated, and starts nothing. Not for models that do not take it (`takes_content`)."""
+_ACTIVITY = json_frame({"realtimeInput": {"activityStart": {}}})
+
+
+def takes_content(model: str) -> bool:
+    """Return whether a model takes `clientContent` in the conversation, beside the history with which it begins."""
+    return version_of(model) != (3, 1)
 
 
 def path(version: str) -> str:
@@ -80,6 +93,8 @@ class _ClientContent(msgspec.Struct, gc=False):
 
 class _RealtimeInput(msgspec.Struct, gc=False):
     text: str | None = None
+    camel_start: dict[str, msgspec.Raw] | None = msgspec.field(name="activityStart", default=None)
+    snake_start: dict[str, msgspec.Raw] | None = msgspec.field(name="activity_start", default=None)
     camel_end: dict[str, msgspec.Raw] | None = msgspec.field(name="activityEnd", default=None)
     snake_end: dict[str, msgspec.Raw] | None = msgspec.field(name="activity_end", default=None)
 
@@ -104,8 +119,21 @@ class _Proactivity(msgspec.Struct, gc=False):
     snake: bool | None = msgspec.field(name="proactive_audio", default=None)
 
 
+class _Detection(msgspec.Struct, gc=False):
+    disabled: bool | None = None
+
+
+class _InputConfig(msgspec.Struct, gc=False):
+    camel_detection: _Detection | None = msgspec.field(name="automaticActivityDetection", default=None)
+    snake_detection: _Detection | None = msgspec.field(name="automatic_activity_detection", default=None)
+    camel_handling: str | None = msgspec.field(name="activityHandling", default=None)
+    snake_handling: str | None = msgspec.field(name="activity_handling", default=None)
+
+
 class _Setup(msgspec.Struct, gc=False):
     model: str = ""
+    camel_input: _InputConfig | None = msgspec.field(name="realtimeInputConfig", default=None)
+    snake_input: _InputConfig | None = msgspec.field(name="realtime_input_config", default=None)
     camel_history: _History | None = msgspec.field(name="historyConfig", default=None)
     snake_history: _History | None = msgspec.field(name="history_config", default=None)
     proactivity: _Proactivity | None = None
@@ -201,9 +229,10 @@ class GeminiReader:
     (`proactivity`), or the message ends the history that a session begins with (`historyConfig`).
     """
 
-    def __init__(self, provider: str, setup: Frame) -> None:
-        """Raise ClientProtocolError for a first frame that cannot be read."""
+    def __init__(self, provider: str, model: str, setup: Frame) -> None:
+        """`model`: the vendor's name. Raise ClientProtocolError for a first frame that cannot be read."""
         self._provider = provider
+        self._takes_content = takes_content(model)
         self._number = 0
         self.reopened(setup)
 
@@ -213,6 +242,12 @@ class GeminiReader:
         history, proactivity = settings.camel_history or settings.snake_history, settings.proactivity
         self._in_history = history is not None and bool(history.camel or history.snake)
         self._may_say_nothing = proactivity is not None and bool(proactivity.camel or proactivity.snake)
+        config = settings.camel_input or settings.snake_input or _InputConfig()
+        detection = config.camel_detection or config.snake_detection
+        handling = (config.camel_handling or config.snake_handling or "").upper()
+        self._activity_interrupts = detection is not None and bool(detection.disabled) and handling != "NO_INTERRUPTION"
+        """Whether the caller says when the user speaks, which then interrupts the model."""
+        self._in_activity = False
         self._reset()
 
     def _reset(self) -> None:
@@ -241,8 +276,12 @@ class GeminiReader:
             for answered in response.camel or response.snake or ():
                 self._pending_calls.discard(answered.id or "")
         realtime = message.camel_input or message.snake_input
-        if realtime is not None and (realtime.text is not None or realtime.camel_end is not None or realtime.snake_end is not None):
-            return "ends_turn"
+        if realtime is not None:
+            ends = realtime.camel_end is not None or realtime.snake_end is not None
+            begins = realtime.camel_start is not None or realtime.snake_start is not None
+            self._in_activity = not ends and (self._in_activity or begins)
+            if ends or realtime.text is not None:
+                return "ends_turn"
         content = message.camel_content or message.snake_content
         if content is None or not (content.camel or content.snake):
             return "other"
@@ -255,9 +294,11 @@ class GeminiReader:
     def counted(self, response_id: str) -> Usage | None:
         return self._usage if self._runs and response_id == str(self._number) else None
 
-    def cancel(self, response_id: str) -> str:
-        """Return a message that interrupts what is being generated and starts nothing."""
-        return json_frame({"clientContent": {"turnComplete": False}})
+    def cancel(self, response_id: str) -> str | None:
+        """Return a message that interrupts what is being generated and starts nothing; None where the model takes none at this time."""
+        if self._takes_content:
+            return INTERRUPTION
+        return _ACTIVITY if self._activity_interrupts and not self._in_activity else None
 
     # ---- the vendor
 

@@ -18,10 +18,10 @@ import msgspec
 
 from gw.types.audio import PCM_16K
 from gw.wire.convert import Converter, converter
+from gw.wire.gemini_live import INTERRUPTION, takes_content
 from gw.wire.gemini_live_functions import version_of
 from gw.wire.gemini_realtime_answers import LiveAnswers
 from gw.wire.gemini_realtime_items import (
-    INTERRUPTION,
     STREAM_END,
     audio_frame,
     content_frame,
@@ -42,8 +42,6 @@ MAX_ITEMS = 1_000  # items that a client can retrieve; the oldest are dropped fi
 MAX_CHARACTERS = 32_000_000  # of the messages that wait: images in base64 are long
 MAX_BUFFERED_S = 600.0  # of audio that waits for a response: 19 MB
 LEAST_S = 0.1  # a client cannot commit less audio
-_NO_INTERRUPTION = (3, 1)
-"""Version whose models close the session for a `clientContent` in the conversation (livekit/agents#5251)."""
 
 
 class Step(msgspec.Struct, kw_only=True):
@@ -325,7 +323,7 @@ class GeminiConversation:
     def _cancel(self, id_: object) -> Step:
         if not self.answers.is_speaking or id_ not in (None, self.answers.response_id):
             raise EventRefused(what="Cancellation failed: no active response found", event_code="response_cancel_not_active")
-        frames: list[Frame] = [] if version_of(self._name) == _NO_INTERRUPTION else [INTERRUPTION]
+        frames: list[Frame] = [INTERRUPTION] if takes_content(self._name) else []
         return Step(replies=self.answers.cancel(), frames=frames)
 
 

@@ -33,7 +33,6 @@ def content_frame(turns: Sequence[Members], *, complete: bool) -> str:
 
 
 STREAM_END = realtime_frame(audioStreamEnd=True)
-INTERRUPTION = json_frame({"clientContent": {"turnComplete": False}})
 
 
 def result_frame(results: Iterable[tuple[str | None, str, str]]) -> str:

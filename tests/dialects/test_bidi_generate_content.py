@@ -21,6 +21,10 @@ from tests.fakes.vendors.gemini import FakeGemini
 
 TEXT = "what is the weather in Paris"
 MODEL = "gemini-3.8-live"
+NO_CONTENT_MODEL = "gemini-3.1-flash-live-preview"
+"""It takes no `clientContent` in a conversation."""
+BY_HAND = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+"""The client says when the user speaks."""
 KEY = "gwk_live_8351026789"
 CONFIG = """
 providers:
@@ -106,15 +110,15 @@ class Talk:
 @pytest.fixture
 def talk(tmp_path):
     @asynccontextmanager
-    async def opened(model=f"models/{MODEL}", *, project="", greeted=True, setup=None, first=None, version="v1beta", **script):
+    async def opened(model="", *, live=MODEL, project="", greeted=True, setup=None, first=None, version="v1beta", **script):
         gemini, other = (FakeGemini(prefix="/v1beta", api_key=key) for key in ("key", "key2"))
         gemini.live = attrs.evolve(gemini.live, **script)
-        async with open_plane(CONFIG.replace("PROJECT", project or "tags: []"), tmp_path) as plane:
+        async with open_plane(CONFIG.replace("PROJECT", project or "tags: []").replace(MODEL, live), tmp_path) as plane:
             plane.net.hosts["gemini.test", 80], plane.net.hosts["other.test", 80] = hosted(gemini), hosted(other)
             target = gemini_live.path(version).encode()
             async with open_ws("client", GATEWAY, target, headers=[], connect=plane.client.connect) as ws:
                 talk = Talk(Live(ws), plane, gemini, other)
-                await talk.client.send(**(first or {"setup": {"model": model, **(setup or {})}}))
+                await talk.client.send(**(first or {"setup": {"model": model or f"models/{live}", **(setup or {})}}))
                 if greeted:
                     await talk.client.until("setupComplete")
                 yield talk
@@ -183,6 +187,26 @@ async def test_speech_interrupts_and_the_record_has_what_was_used(talk, autojump
 async def test_a_caller_who_leaves_in_a_turn_pays_what_the_vendor_counts(talk, autojump_clock):
     async with talk(chunk_s=2.0) as on:
         await on.client.ask()
+        await on.client.until("modelTurn")
+    (record,) = on.records
+    assert (record.status, record.usage.source, record.usage.output_audio_tokens) == ("cancelled", "vendor", 20)
+
+
+async def test_a_model_that_no_message_interrupts_ends_the_turn_by_itself_when_the_caller_leaves(talk, autojump_clock):
+    async with talk(live=NO_CONTENT_MODEL) as on:
+        await on.client.send(realtimeInput={"text": TEXT})
+        await on.client.until("modelTurn")
+    (record,) = on.records
+    assert (record.status, record.usage.source, record.cost_nusd) == ("success", "vendor", round(USD * 1_000))
+    assert on.gemini.ledger[0].outcome == "ended"
+
+
+@pytest.mark.parametrize("live", [NO_CONTENT_MODEL, MODEL])
+async def test_a_caller_who_says_when_the_user_speaks_leaves_in_a_turn(talk, autojump_clock, live):
+    async with talk(live=live, setup=BY_HAND, chunk_s=2.0) as on:
+        await on.client.send(realtimeInput={"activityStart": {}})
+        await on.client.send(realtimeInput={"text": TEXT})
+        await on.client.send(realtimeInput={"activityEnd": {}})
         await on.client.until("modelTurn")
     (record,) = on.records
     assert (record.status, record.usage.source, record.usage.output_audio_tokens) == ("cancelled", "vendor", 20)
@@ -370,6 +394,23 @@ async def test_a_spoken_turn_above_the_budget_is_interrupted_and_ends_the_sessio
     first, second = on.records
     assert (second.status, second.error_code, second.usage.output_audio_tokens) == ("error", "budget_exceeded", 20)
     assert on.plane.gateway.ledger.spent("default") == first.cost_nusd + second.cost_nusd
+
+
+async def test_a_spoken_turn_above_the_budget_ends_the_session_of_a_model_that_no_message_interrupts(talk, autojump_clock):
+    project = f"daily_budget: {USD * 0.5 / 1e6:.6f}, budget_action: block"
+    async with talk(live=NO_CONTENT_MODEL, project=project, chunk_s=0.5) as on:
+        await spoken_turn(on.client)
+        turns = len(on.client.parts)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(on.client.speak, TEXT)
+            code, reason = await on.close_of()
+            nursery.cancel_scope.cancel()
+        assert (code, "budget" in reason) == (1011, True)
+        assert len(on.client.parts) == turns
+    first, second = on.records
+    assert (second.status, second.error_code, second.usage.source) == ("error", "budget_exceeded", "estimated")
+    assert on.plane.gateway.ledger.spent("default") == first.cost_nusd + second.cost_nusd
+    assert on.gemini.ledger[0].outcome == "ended"
 
 
 async def test_a_session_is_one_request_at_once_and_frees_its_place(talk, autojump_clock):

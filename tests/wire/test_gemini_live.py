@@ -68,7 +68,7 @@ def test_a_first_frame_that_is_no_setup(setup):
 
 
 def test_a_response_begins_with_its_first_content_and_ends_with_the_turn():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     assert kinds(reader, frame(setupComplete={})) == ["other"]
     assert kinds(reader, says({"text": "hm", "thought": True}), AUDIO, AUDIO) == ["began", "content", "content"]
     assert kinds(reader, content(outputTranscription={"text": "one"}), content(generationComplete=True)) == ["other", "other"]
@@ -79,7 +79,7 @@ def test_a_response_begins_with_its_first_content_and_ends_with_the_turn():
 
 
 def test_counts_of_one_turn_are_added():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     reader.received(AUDIO)
     reader.received(frame(usageMetadata=USAGE))
     assert reader.counted("1").input_tokens == 2_060
@@ -91,7 +91,7 @@ def test_counts_of_one_turn_are_added():
 
 
 def test_a_count_outside_of_a_response_is_one_of_its_own():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     (began, ended) = reader.received(frame(usageMetadata=USAGE))
     assert (began.kind, ended.kind, ended.usage.output_tokens) == ("began", "ended", 190)
     assert kinds(reader, DONE) == ["other"]
@@ -99,14 +99,14 @@ def test_a_count_outside_of_a_response_is_one_of_its_own():
 
 
 def test_an_impossible_count_is_none():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     reader.received(AUDIO)
     (ended,) = reader.received(frame(serverContent={"turnComplete": True}, usageMetadata={"promptTokenCount": 10**15}))
     assert ended.usage is None
 
 
 def test_interruptions():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     assert kinds(reader, content(interrupted=True), DONE) == ["other", "other"]
     reader.received(AUDIO)
     reader.received(content(interrupted=True))
@@ -118,14 +118,14 @@ def test_interruptions():
 
 
 def test_the_end_of_the_callers_turn():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     assert kinds(reader, frame(voiceActivity={"type": "ACTIVITY_START"})) == ["other"]
     assert kinds(reader, frame(voiceActivity={"type": "ACTIVITY_END"})) == ["speech_ended"]
     assert kinds(reader, content(inputTranscription={"text": "one", "finished": True})) == ["speech_ended"]
 
 
 def test_patience_with_functions_and_playback():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     assert kinds(reader, frame(toolCall={"functionCalls": [{"id": "a"}, {"id": "b"}, {"id": "c"}]})) == ["began", "content"]
     assert reader.patience_s == math.inf
     assert reader.sent('{"tool_response":{"function_responses":[{"id":"a"}]}}') == "other"
@@ -142,7 +142,7 @@ def test_patience_with_functions_and_playback():
 
 
 def test_a_call_without_an_answer_does_not_outlive_its_turn():
-    reader = GeminiReader("g", SETUP)
+    reader = GeminiReader("g", "m", SETUP)
     kinds(reader, frame(toolCall={"functionCalls": [{"id": "a"}]}), content(interrupted=True), DONE, AUDIO)
     assert reader.patience_s == 0
 
@@ -157,32 +157,60 @@ def test_a_call_without_an_answer_does_not_outlive_its_turn():
     ],
 )  # fmt: skip
 def test_what_a_callers_frame_does(sent, step):
-    assert GeminiReader("g", SETUP).sent(msgspec.json.encode(sent)) == step
+    assert GeminiReader("g", "m", SETUP).sent(msgspec.json.encode(sent)) == step
+
+
+BY_HAND = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}}}
+BEGIN, END = {"realtimeInput": {"activityStart": {}}}, {"realtime_input": {"activity_end": {}}}
+
+
+@pytest.mark.parametrize(
+    ("model", "setup", "sent", "cancelled"),
+    [
+        ("gemini-3.8-live", {}, [], {"clientContent": {"turnComplete": False}}),
+        ("gemini-3.8-live", BY_HAND, [BEGIN], {"clientContent": {"turnComplete": False}}),
+        ("gemini-3.1-flash-live-preview", {}, [], None),
+        ("gemini-3.1-flash-live-preview", {"realtimeInputConfig": {"automaticActivityDetection": {}}}, [], None),
+        ("gemini-3.1-flash-live-preview", BY_HAND, [], BEGIN),
+        ("gemini-3.1-flash-live-preview", {"realtime_input_config": {"automatic_activity_detection": {"disabled": True}}}, [], BEGIN),
+        ("gemini-3.1-flash-live-preview", BY_HAND, [BEGIN], None),
+        ("gemini-3.1-flash-live-preview", BY_HAND, [{"realtime_input": {"activity_start": {}}}, {"realtimeInput": {"audio": {}}}], None),
+        ("gemini-3.1-flash-live-preview", BY_HAND, [BEGIN, END], BEGIN),
+        ("gemini-3.1-flash-live-preview",
+         {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": True}, "activityHandling": "NO_INTERRUPTION"}}, [], None),
+    ],
+)  # fmt: skip
+def test_the_message_that_interrupts_is_one_that_the_model_takes(model, setup, sent, cancelled):
+    reader = GeminiReader("g", model, msgspec.json.encode({"setup": {"model": "m", **setup}}))
+    for message in sent:
+        reader.sent(msgspec.json.encode(message))
+    frame = reader.cancel("1")
+    assert (frame if frame is None else msgspec.json.decode(frame)) == cancelled
 
 
 @pytest.mark.parametrize("setup", [{"historyConfig": {"initialHistoryInClientContent": True}},
                                    {"history_config": {"initial_history_in_client_content": True}}])  # fmt: skip
 def test_the_end_of_the_history_asks_for_nothing(setup):
-    reader = GeminiReader("g", msgspec.json.encode({"setup": {"model": "m", **setup}}))
+    reader = GeminiReader("g", "m", msgspec.json.encode({"setup": {"model": "m", **setup}}))
     said = [reader.sent(msgspec.json.encode({"clientContent": {"turnComplete": done}})) for done in (False, True, True)]
     assert said == ["other", "other", "asks"]
 
 
 def test_a_model_that_may_say_nothing_owes_nothing():
-    reader = GeminiReader("g", '{"setup":{"model":"m","proactivity":{"proactiveAudio":true}}}')
+    reader = GeminiReader("g", "m", '{"setup":{"model":"m","proactivity":{"proactiveAudio":true}}}')
     assert reader.sent('{"clientContent":{"turnComplete":true}}') == "ends_turn"
 
 
 @pytest.mark.parametrize("sent", ["", "[]", "{", '{"clientContent":1}', '{"setup":{"model":"models/x"}}', b"\xff"])
 def test_a_frame_of_the_client_that_cannot_be(sent):
     with pytest.raises(ClientProtocolError):
-        GeminiReader("g", SETUP).sent(sent)
+        GeminiReader("g", "m", SETUP).sent(sent)
 
 
 @pytest.mark.parametrize("received", ["", "[]", '{"serverContent":1}', '{"usageMetadata":{"promptTokenCount":"many"}}', b"\xff"])
 def test_a_frame_of_the_vendor_that_cannot_be(received):
     with pytest.raises(UpstreamProtocolError):
-        GeminiReader("g", SETUP).received(received)
+        GeminiReader("g", "m", SETUP).received(received)
 
 
 @pytest.mark.parametrize(

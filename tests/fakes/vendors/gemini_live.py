@@ -3,8 +3,10 @@
 Sources, November 2026: google-genai 3.6.1, `live.py`, `_live_converters.py` and `types.py` (messages, members, which of them Vertex AI
 alone has, the order of `interrupted`, `generationComplete` and `turnComplete`); pydantic-ai 2.68.0, `realtime/google.py` (closes 1007 for a
 setting, `proactivity` outside `v1alpha` among them, and 1008 for an unknown model; `usageMetadata` comes with `turnComplete`, none with a
-tool call; `voiceActivity` before `interrupted`); js-genai (`Blob`: the vendor's frames are binary). The SDK reads it in
-`tests/clients/test_fake_gemini_live_sdk.py`.
+tool call; `voiceActivity` before `interrupted`); js-genai (`Blob`: the vendor's frames are binary); `types.py` again (`ActivityStart` only
+without automatic detection, `ActivityHandling`), and googleapis/python-genai#1720 (it closes 1007 for such a message otherwise);
+livekit/agents#5251 (`gemini-3.1` closes 1007 for a `clientContent` that is not the history with which the session begins). The SDK reads it
+in `tests/clients/test_fake_gemini_live_sdk.py`.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ _SETUP = frozenset({
 })  # fmt: skip
 """Members of a setup of the Gemini API; Vertex AI alone has `explicitVadSignal`."""
 _CHUNK = 4_800  # bytes of a part: a tenth of a second
+_INVALID = "Request contains an invalid argument."
 _MESSAGES = ("clientContent", "realtimeInput", "toolResponse", "contextUpdate")
 
 
@@ -84,6 +87,10 @@ class LiveConversation:
         self._responding: trio.CancelScope | None = None
         self._awaited: dict[str, trio.Event] = {}
         """Function calls that the client has not answered."""
+        self._detects = self._may_interrupt = True
+        """Whether it notices by itself that the user speaks, and whether it falls silent then."""
+        self._in_activity = False
+        """Whether the client says that the user speaks."""
         self._in_history = False
         """Whether the client still sends the history with which the session begins."""
         self._closing: tuple[int, str] | None = None
@@ -140,6 +147,9 @@ class LiveConversation:
             await self._end(1007, "The first message must be setup.")
         self._setup = self._entry.fields = setup
         self._in_history = bool(setup.get("historyConfig", {}).get("initialHistoryInClientContent"))
+        config = setup.get("realtimeInputConfig", {})
+        self._detects = not config.get("automaticActivityDetection", {}).get("disabled")
+        self._may_interrupt = config.get("activityHandling") != "NO_INTERRUPTION"
         unknown = sorted(setup.keys() - _SETUP) or ["proactivity" for _ in setup if "proactivity" in setup and self._version != "v1alpha"]
         if unknown:
             await self._end(1007, f"Invalid JSON payload received. Unknown name \"{unknown[0]}\" at 'setup': Cannot find field.")
@@ -153,48 +163,63 @@ class LiveConversation:
 
     async def _handle(self, message: dict[str, Any]) -> None:
         if not any(name in message for name in _MESSAGES):
-            await self._end(1007, "Request contains an invalid argument.")
+            await self._end(1007, _INVALID)
         if (content := message.get("clientContent")) is not None:
-            await self._interrupt()
+            if "gemini-3.1" in self._setup["model"] and not self._in_history:
+                await self._end(1007, _INVALID)
+            self._interrupt()
             texts = [part.get("text", "") for turn in content.get("turns") or () for part in turn.get("parts") or ()]
             self._text = " ".join(texts) or self._text
             if content.get("turnComplete") and not self._in_history:
                 self._nursery.start_soon(self._respond)
             self._in_history = self._in_history and not content.get("turnComplete")
         elif (realtime := message.get("realtimeInput")) is not None:
-            blobs = [realtime["audio"]] if "audio" in realtime else realtime.get("mediaChunks") or ()
-            for blob in blobs:
-                await self._hear(b64decode(blob["data"], altchars=b"-_" if "-" in blob["data"] or "_" in blob["data"] else None))
-            if realtime.get("audioStreamEnd"):
-                await self._hear(bytes(32_000))  # silence, which ends what is said
-            if "text" in realtime:
-                self._text = realtime["text"].strip() or self._text
-                self._nursery.start_soon(self._respond)
+            await self._take(realtime)
         elif (answers := message.get("toolResponse")) is not None:
             for answer in answers.get("functionResponses") or ():
                 if answer.get("id") not in self._awaited:
-                    await self._end(1007, "Request contains an invalid argument.")
+                    await self._end(1007, _INVALID)
                 result = answer.get("response", {})
                 self._text = str(result.get("result", result.get("output", self._text)))
                 self._awaited.pop(answer["id"]).set()
 
+    async def _take(self, realtime: dict[str, Any]) -> None:
+        if self._detects and realtime.keys() & {"activityStart", "activityEnd"}:
+            await self._end(1007, _INVALID)
+        if "activityStart" in realtime:
+            self._in_activity = True
+            if self._may_interrupt:
+                self._interrupt()
+        blobs = [realtime["audio"]] if "audio" in realtime else realtime.get("mediaChunks") or ()
+        for blob in blobs:
+            await self._hear(b64decode(blob["data"], altchars=b"-_" if "-" in blob["data"] or "_" in blob["data"] else None))
+        if realtime.get("audioStreamEnd") or "activityEnd" in realtime:
+            await self._hear(bytes(32_000))  # silence, which ends what is said
+        if "text" in realtime:
+            self._text = realtime["text"].strip() or self._text
+        if "activityEnd" in realtime or ("text" in realtime and not self._in_activity):
+            self._in_activity = False
+            self._nursery.start_soon(self._respond)
+
     async def _hear(self, pcm: bytes) -> None:
         for heard in self._ear.feed(pcm):
             match heard:
-                case fsk.Started(at_s=at_s):
+                case fsk.Started(at_s=at_s) if self._detects:
                     if self._script.reports_activity:
                         await self._report(voiceActivity={"type": "ACTIVITY_START", "audioOffset": f"{at_s:.3f}s"})
-                    await self._interrupt()
+                    if self._may_interrupt:
+                        self._interrupt()
                 case fsk.Done(text=text, end_s=end_s):
                     self._text = text
-                    if self._script.reports_activity:
+                    if self._script.reports_activity and self._detects:
                         await self._report(voiceActivity={"type": "ACTIVITY_END", "audioOffset": f"{end_s:.3f}s"})
                     if "inputAudioTranscription" in self._setup:
                         finished = {"finished": True} if self._script.reports_activity else {}
                         await self._report(serverContent={"inputTranscription": {"text": text, **finished}})
-                    self._nursery.start_soon(self._answer)
+                    if self._detects:
+                        self._nursery.start_soon(self._answer)
 
-    async def _interrupt(self) -> None:
+    def _interrupt(self) -> None:
         if self._responding is not None and not self._script.ignores_interruption:
             self._responding.cancel()
 
