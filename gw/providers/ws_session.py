@@ -327,12 +327,15 @@ class _OpenedListening(AbstractAsyncContextManager[ListenSocket]):
     def __init__(
         self, socket: AbstractAsyncContextManager[WebSocket], session_of: Callable[[WebSocket], ListenSocket], opening: Frames
     ) -> None:
-        self._socket, self._session_of, self._opening = socket, session_of, opening
+        self._socket, self._opening = socket, opening
+        self._session_of: Callable[[WebSocket], ListenSocket] | None = session_of
 
     async def __aenter__(self) -> ListenSocket:
+        session_of, self._session_of = self._session_of, None  # with what it refers to it takes 500 bytes
+        assert session_of is not None
         ws = await self._socket.__aenter__()
         try:
-            session = self._session_of(ws)
+            session = session_of(ws)
             await session.send_frames(self._opening)
         except BaseException as error:
             await self._socket.__aexit__(type(error), error, error.__traceback__)

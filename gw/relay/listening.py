@@ -222,7 +222,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.note_billed_options(call, self.request, attempt)
         return ListeningAttempt(call, attempt, self.audio)
 
-    async def _use(self, attempt: ListeningAttempt, session: ListenSession, fail: Fail) -> None:
+    async def _use(self, attempt: ListeningAttempt, session: ListenSession, nursery: trio.Nursery, fail: Fail) -> None:
         if attempt.as_container:
             attempt.final_s = self.audio.final_s
         elif self.audio.is_container:
@@ -237,20 +237,18 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 _log.warning("replay_lost_speech", request_id=self.meter.id, model=attempt.call.model.id, seconds=lost_s)
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         watch = self.in_flight.silence
-        async with trio.open_nursery() as nursery:
-            if not watch.running:  # where only parts of a gateway run
-                nursery.start_soon((watch := SilenceWatch()).watch_sessions)
-            attempt.begin_watch(watch, partial(self._look, attempt, fail, nursery))
-            try:
-                nursery.start_soon(self._replay, attempt, session)
-                if isinstance(session, CallbackListenSession):
-                    await session.for_each_batch(self._pass_on)
-                while not attempt.ended:
-                    if (pending := self._pass_on(await session.receive())) is not None:
-                        await pending
-            finally:
-                attempt.end_watch()
-            nursery.cancel_scope.cancel()
+        if not watch.running:  # where only parts of a gateway run
+            nursery.start_soon((watch := SilenceWatch()).watch_sessions)
+        attempt.begin_watch(watch, partial(self._look, attempt, fail, nursery))
+        try:
+            nursery.start_soon(self._replay, attempt, session)
+            if isinstance(session, CallbackListenSession):
+                await session.for_each_batch(self._pass_on)
+            while not attempt.ended:
+                if (pending := self._pass_on(await session.receive())) is not None:
+                    await pending
+        finally:
+            attempt.end_watch()
 
     def _pass_on(self, events: list[ListenEvent]) -> Pending:
         """Pass on events of the current attempt."""

@@ -301,20 +301,24 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def _use_until_failed(self, attempt: A, opened: OpenAttempt[S, E]) -> None:
         """Serve until the session has ended. The attempt may belong to another task, so its own scope is not ours to cancel."""
         failures: list[ProviderError] = []
-        scopes = self.in_flight.scopes
-        with one_error(), trio.CancelScope() as using:
-            scopes.add(using)
+        scopes, completed = self.in_flight.scopes, False
+        with one_error():
+            async with trio.open_nursery() as nursery:
+                using = nursery.cancel_scope
+                scopes.add(using)
 
-            def fail(error: ProviderError) -> None:
-                if not attempt.ended:  # else a flush, perhaps, came too late for a provider that has said all
-                    failures.append(error)
-                    using.cancel()
+                def fail(error: ProviderError) -> None:
+                    if not attempt.ended:  # else a flush, perhaps, came too late for a provider that has said all
+                        failures.append(error)
+                        using.cancel()
 
-            try:
-                await self._use(attempt, opened.stream, fail)
-            finally:
-                scopes.discard(using)
-        if using.cancelled_caught and not self.done:  # done: the end was delivered in the moment of the failure
+                try:
+                    await self._use(attempt, opened.stream, nursery, fail)
+                    completed = True
+                finally:
+                    scopes.discard(using)
+                using.cancel()
+        if not completed and not self.done:  # done: the end was delivered in the moment of the failure
             raise failures[0] if failures and not self.in_flight.stopping else Stopping()
 
     def _served_s(self, attempt: A) -> float:
@@ -366,8 +370,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
 
     @abstractmethod
-    async def _use(self, attempt: A, session: S, fail: Fail) -> None:
-        """Serve until the attempt has ended. Raise ProviderError; other tasks call `fail`."""
+    async def _use(self, attempt: A, session: S, nursery: trio.Nursery, fail: Fail) -> None:
+        """Serve until the attempt has ended; then what runs in `nursery` is cancelled. Raise ProviderError; other tasks call `fail`."""
 
     @abstractmethod
     def _silent_failure(self, attempt: A, now: float) -> ProviderError | None:

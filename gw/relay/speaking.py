@@ -233,19 +233,17 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         pace = self._paces.of(call.model.id, voice_for(self.candidates, self.request, call.model), self.request.speed)
         return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
 
-    async def _use(self, attempt: SpeakingAttempt, session: SpeakSession, fail: Fail) -> None:
+    async def _use(self, attempt: SpeakingAttempt, session: SpeakSession, nursery: trio.Nursery, fail: Fail) -> None:
         attempt.opened(session.format, trio.current_time())
         attempt.converter = converter(session.format, self.request.format)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._replay, attempt, session)
-            nursery.start_soon(self._watch, attempt, fail)
-            if isinstance(session, RespelledSession):
-                nursery.start_soon(session.release_held)
-            while not attempt.ended:
-                events = await session.receive()
-                attempt.last_event_at = trio.current_time()
-                await self._pass_on(attempt, events)
-            nursery.cancel_scope.cancel()
+        nursery.start_soon(self._replay, attempt, session)
+        nursery.start_soon(self._watch, attempt, fail)
+        if isinstance(session, RespelledSession):
+            nursery.start_soon(session.release_held)
+        while not attempt.ended:
+            events = await session.receive()
+            attempt.last_event_at = trio.current_time()
+            await self._pass_on(attempt, events)
 
     async def _replay(self, attempt: SpeakingAttempt, session: SpeakSession) -> None:
         """Send the provider all text that was not spoken; from then on the sender sends to it directly."""

@@ -110,7 +110,7 @@ class _EndsAsItFails(ListeningSession):
         self.may_end = trio.Event()
         self.records: list[GwError | None] = []
 
-    async def _use(self, attempt, session, fail):
+    async def _use(self, attempt, session, nursery, fail):
         attempt.live = True
         await self.may_end.wait()
         fail(UpstreamSlow(provider="bad", after_s=1.0, detail="did not end the session"))
