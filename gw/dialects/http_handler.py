@@ -205,7 +205,7 @@ async def send_audio(exchange: HttpExchange, answer: SpeakAnswer, extra_headers:
 
 
 def join_audio(events: list[SpeakEvent]) -> bytes:
-    return b"".join(e.data for e in events if isinstance(e, AudioChunk))
+    return b"".join([event.data for event in events if isinstance(event, AudioChunk)])
 
 
 # ---- handlers that the dialects share

@@ -16,7 +16,6 @@ from typing import Final, Protocol
 
 import attrs
 import msgspec
-import trio
 
 from gw.errors import GwError, ProviderError, UpstreamProtocolError
 from gw.providers.spec import SpeakStream
@@ -91,7 +90,7 @@ class _Part:
 
     def __init__(
         self, opened: OpenAttempt[SpeakStream, SpeakEvent], request: SpeakRequest, progress: SpeechProgress,
-        starts_s: float,
+        starts_s: float, now: float,
     ) -> None:  # fmt: skip
         self.attempt: Attempt = opened.attempt
         self.call: PreparedCall[SpeakStream] = opened.call
@@ -99,12 +98,12 @@ class _Part:
         self.counter = SpeakCounter(request, self.format, opened.call.respelled)
         self.progress = progress
         self.starts_s = starts_s  # in the caller's audio
-        self.supply = Supply(trio.current_time())
+        self.supply = Supply(now)
         self.tail = b""
         self.bytes = 0
         self.head = b""
 
-    def add(self, events: list[SpeakEvent]) -> float:
+    def add(self, events: list[SpeakEvent], now: float) -> float:
         """Note events that are passed on; return by how many seconds of audio."""
         for event in events:
             if isinstance(event, AudioChunk):
@@ -118,7 +117,7 @@ class _Part:
         before, after = self.progress.audio_s, self.counter.seconds
         self.progress.audio_s = after
         self.progress.measured = bool(after) or not self.bytes
-        self.supply.add(after - before, trio.current_time())
+        self.supply.add(after - before, now)
         return after - before
 
     @property
@@ -135,7 +134,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self._successors = successors
         self._text = SpokenText()
         self._text.add(request.text)
-        self._part = _Part(opened, request, SpeechProgress(self._text, successors.pace_of(opened.call.model)), 0.0)
+        self._now = meter.accounting.monotonic
+        self._part = _Part(opened, request, SpeechProgress(self._text, successors.pace_of(opened.call.model)), 0.0, self._now())
         self._earlier: list[_Part] = []
         self._format_sent = opened.stream.format
         self._playback = Playback()
@@ -154,7 +154,8 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
                 if events is None:
                     events = await self._next_audio()
                 ended = part.counter.add(events, part.call.provider.id)
-                self._playback.send(part.add(events), trio.current_time())
+                now = self._now()
+                self._playback.send(part.add(events, now), now)
                 if ended and (fault := self._shortness(part)) is not None:
                     if audio := [event for event in events if isinstance(event, AudioChunk)]:
                         self._failing, events = fault, [*audio]
@@ -177,7 +178,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
             raise fault
         if not self._part.progress.audio_s or not self._successors.has_others():
             return await self._next_events()
-        now = trio.current_time()
+        now = self._now()
         self._successors.connect_at(now + dial_after_s(self._playback.sent_s - self._playback.played_s(now)))
         try:
             return await self._next_events()
@@ -191,7 +192,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
 
     def _allowed_silence_s(self) -> float:
         """Return how long nothing may come: until the caller has next to nothing left to play, if another can go on."""
-        part, now = self._part, trio.current_time()
+        part, now = self._part, self._now()
         if not part.progress.audio_s or not self._successors.has_others() or self._format() is None:
             return self._idle_s
         latency_s = (part.attempt.ready_at or now) - part.attempt.started
@@ -232,7 +233,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self._earlier.append(part)
         request = attrs.evolve(self._request, text=remaining, format=fmt)
         progress = SpeechProgress(self._text, self._successors.pace_of(opened.call.model))
-        self._part = now_speaking = _Part(opened, request, progress, part.starts_s + part.progress.audio_s)
+        self._part = now_speaking = _Part(opened, request, progress, part.starts_s + part.progress.audio_s, self._now())
         self._counter, self.call = now_speaking.counter, opened.call
         self._first_events, self._scope, self._receive = opened.events, opened.scope, opened.stream.receive
 

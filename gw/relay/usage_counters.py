@@ -221,7 +221,8 @@ class SpeakCounter:
         self._header_bytes = 0
         self._vendor: Usage | None = None
         self._figure: VendorFigure | None = None
-        self._meter = None if delivered.bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
+        self._bytes_per_second = delivered.bytes_per_second
+        self._meter = None if self._bytes_per_second else LengthMeter(CONTENT_TYPES[delivered.encoding])
 
     def add(self, events: list[SpeakEvent], provider: str) -> bool:
         self._bytes_before = self._bytes
@@ -270,4 +271,5 @@ class SpeakCounter:
     def _audio_seconds(self) -> float:
         if self._meter is not None:
             return round(self._meter.seconds, 6)
-        return round(self._format.seconds(max(0, self._bytes - self._header_bytes)), 6)
+        samples = self._bytes - self._header_bytes
+        return round(samples / self._bytes_per_second, 6) if samples > 0 else 0.0

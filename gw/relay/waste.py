@@ -102,7 +102,7 @@ class Playback:
 
     def send(self, seconds: float, now: float) -> None:
         self.sent_s += seconds
-        self.ends_at = max(self.ends_at, now) + seconds
+        self.ends_at = (now if now > self.ends_at else self.ends_at) + seconds
 
     def played_s(self, now: float) -> float:
         return max(0.0, self.sent_s - max(0.0, self.ends_at - now))
