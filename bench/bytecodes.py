@@ -2,7 +2,7 @@
 frame of live audio and its answer do.
 
     python bench/bytecodes.py [--mode chat|stream|speech|upload|listen] [--kilobytes 1000] [--requests 50] [--sessions 1] [--top 60]
-                              [--commits] [--otlp http://localhost:4318]
+                              [--steps] [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -28,7 +28,8 @@ from uploads import BOUNDARY, form
 
 COUNTER = """
 import json, os, signal, sys
-counts, calls = {}, {}
+counts, calls, steps = {}, {}, []
+SOCKET = {"receive_some": "wait to read", "is_stale": "look at the kept connection", "send_now": "send", "send_or_pending": "send"}
 def count(frame, event, arg):
     if event == "opcode":
         key = f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}:{frame.f_code.co_name}"
@@ -38,6 +39,8 @@ def called(frame, event, arg):
     frame.f_trace_opcodes = True
     key = f"{frame.f_code.co_filename}:{frame.f_code.co_firstlineno}:{frame.f_code.co_name}"
     calls[key] = calls.get(key, 0) + 1
+    if frame.f_code.co_name in SOCKET and frame.f_code.co_filename.endswith("/gw/net/tcp.py"):
+        steps.append((SOCKET[frame.f_code.co_name], sum(counts.values())))
     return count
 def begin(*_):
     sys.settrace(called)
@@ -48,7 +51,7 @@ def begin(*_):
 def end(*_):
     sys.settrace(None)
     with open(os.environ["COUNTS"], "w") as file:
-        json.dump({key: [counts.get(key, 0), calls.get(key, 0)] for key in counts | calls}, file)
+        json.dump({"steps": steps, "counts": {key: [counts.get(key, 0), calls.get(key, 0)] for key in counts | calls}}, file)
 signal.signal(signal.SIGUSR1, begin)
 signal.signal(signal.SIGUSR2, end)
 from gw.cli.main import main
@@ -63,6 +66,8 @@ BODIES = {
 }
 Counts = dict[str, list[int]]
 """Bytecodes and calls of each function."""
+Steps = list[tuple[str, int]]
+"""Calls of a connection, with the bytecodes until then."""
 WARM_UP = 60  # requests or frames after which the interpreter has specialised its code
 
 
@@ -103,7 +108,7 @@ def answers(port: int, mode: str) -> Iterator[None]:
             yield
 
 
-def counts_of_requests(options: argparse.Namespace) -> Counts:
+def counts_of_requests(options: argparse.Namespace) -> tuple[Counts, Steps]:
     CountedBench.commits = options.commits
     CountedBench.more = f'telemetry: {{otlp: {{endpoint: "{options.otlp}"}}}}' if options.otlp else ""
     with tempfile.TemporaryDirectory() as folder, CountedBench(Path(folder), sys.executable, 1) as bench:
@@ -120,8 +125,8 @@ def counts_of_requests(options: argparse.Namespace) -> Counts:
         os.kill(bench.pid, signal.SIGUSR2)
         while not bench.counts.exists() or not bench.counts.read_text().endswith("}"):
             next(requests)
-        counts: Counts = json.loads(bench.counts.read_text())
-    return counts
+        counted = json.loads(bench.counts.read_text())
+    return counted["counts"], counted["steps"]
 
 
 def counts_of_frames(frames: int, sessions: int) -> Counts:
@@ -151,8 +156,16 @@ def counts_of_frames(frames: int, sessions: int) -> Counts:
                 gateway.round(SPEECH)
         finally:
             gateway.close()
-        counts: Counts = json.loads(file.read_text())
+        counts: Counts = json.loads(file.read_text())["counts"]
     return counts
+
+
+def print_steps(steps: Steps) -> None:
+    """Print what one request executes between two calls of a connection, from the wait for the request to the next such wait."""
+    called = [at for at, (step, _) in enumerate(steps) if step.startswith("look")]
+    begin, end = called[-2] - 1, called[-1] - 1
+    for (step, before), (following, after) in zip(steps[begin:end], steps[begin + 1 : end + 1], strict=True):
+        print(f"{after - before:8} bytecodes from {step!r} to {following!r}")
 
 
 def main() -> None:
@@ -164,16 +177,21 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=60)
     parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
     parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
+    parser.add_argument("--steps", action="store_true", help="count also from one use of a connection to the next, in one request")
     options = parser.parse_args()
     BODIES["upload"] = "/v1/audio/transcriptions", form(options.kilobytes)
-    counts = counts_of_frames(options.requests, options.sessions) if options.mode == "listen" else counts_of_requests(options)
-    n, what = options.requests, "request"
     if options.mode == "listen":
-        n, what = n * options.sessions, "frame and its answer"
+        counts, steps = counts_of_frames(options.requests, options.sessions), []
+        n, what = options.requests * options.sessions, "frame and its answer"
+    else:
+        counts, steps = counts_of_requests(options)
+        n, what = options.requests, "request"
     for package in ("/gw/", "/trio/", ""):
         chosen = [counted for name, counted in counts.items() if package in name]
         bytecodes, calls = sum(b for b, _ in chosen) / n, sum(c for _, c in chosen) / n
         print(f"{bytecodes:8.0f} bytecodes {calls:6.1f} calls a {what} in {package.strip('/') or 'all'}")
+    if options.steps and steps:
+        print_steps(steps)
     for name, (bytecodes, calls) in sorted(counts.items(), key=lambda item: -item[1][0])[: options.top]:
         print(f"{bytecodes / n:8.1f} bytecodes {calls / n:6.2f} calls  {name.partition('site-packages/')[2] or name}")
 

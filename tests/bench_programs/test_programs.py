@@ -32,7 +32,11 @@ pytestmark = [pytest.mark.process, pytest.mark.needs_program("gcc")]
             [0],
         ),
         ("speech_delays.py", "-k test_it_is_all_in_the_report", [r"\| stopped after \| 3 \| [-\d.]+ ms \| .* \| 100 ms \|"], [0, 1]),
-        ("bytecodes.py", "--requests 3 --top 5", [r" +\d+ bytecodes +[\d.]+ calls a request in gw"], [0]),
+        (
+            "bytecodes.py", "--requests 3 --top 5 --steps",
+            [r" +\d+ bytecodes +[\d.]+ calls a request in gw", r" +\d+ bytecodes from 'send' to 'wait to read'"],
+            [0],
+        ),
     ],
 )  # fmt: skip
 def test_the_program_prints_its_figures(program, options, lines, codes, tmp_path):
