@@ -70,7 +70,7 @@ def test_every_call_of_the_page_has_an_sdk():
     assert {(call.protocol, call.place) for call in CALLS} == SDK_CALLS.keys()
     assert {vendor for _, vendor in WANTED} == set(VENDORS)
     assert {call.protocol for call, _ in WANTED} == set(PROTOCOLS)
-    assert len(WANTED) >= (496 if NIGHTLY else 40)
+    assert len(WANTED) >= (573 if NIGHTLY else 40)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
