@@ -6,6 +6,7 @@ pyproject.toml allows instead, to learn early what the next lock would break.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -53,6 +54,11 @@ def install(session: nox.Session, *groups: str) -> None:
     else:
         session.install("--require-hashes", "-r", "requirements.lock")
         session.install("--no-deps", "-e", ".")
+
+
+def npm_ci(session: nox.Session, folder: Path, *arguments: str) -> None:
+    """Install what a folder's package-lock.json pins. That counts as installation: `nox --install-only` does it, `nox -R` does not."""
+    session.run_install("npm", "ci", "--prefer-offline", "--no-audit", "--no-fund", *arguments, "--prefix", str(folder), external=True)
 
 
 def locked_versions(folder: Path) -> Path:
@@ -291,10 +297,10 @@ def audit(session: nox.Session) -> None:
 @nox.session
 def clients(session: nox.Session) -> None:
     """Unchanged third-party voice clients against a running gateway; `clients_older`, `clients_programs` and `suites` come
-    after it. Needs flite, promtool, redis-server, java, node and npm."""
-    session.notify("clients_older")
-    session.notify("clients_programs")
-    session.notify("suites")
+    after it, unless GW_ALONE=1. Needs flite, promtool, redis-server, java, node and npm."""
+    if os.environ.get("GW_ALONE", "") in ("", "0"):
+        for name in ("clients_older", "clients_programs", "suites"):
+            session.notify(name)
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements.txt"))
     leave_out = [f"--ignore-glob={OLDER}", f"--ignore-glob={PROGRAMS}", f"--ignore-glob={SUITES}"]
@@ -315,7 +321,7 @@ def clients(session: nox.Session) -> None:
         leave_out.append("--ignore-glob=*/test_java*.py")
     if shutil.which("node") and shutil.which("npm"):
         for folder in (CLIENTS / "node", CLIENTS / "node" / "mcp", CLIENTS / "node" / "oidc"):  # mcp brings the newer node that it needs
-            session.run("npm", "ci", "--no-audit", "--no-fund", "--prefix", str(folder), external=True)
+            npm_ci(session, folder)
     else:
         session.warn("LEFT OUT: Node SDKs, MCP tools, an OpenID provider, because node or npm is missing (Debian packages: nodejs, npm)")
         leave_out += ["--ignore-glob=*/test_node*.py", "--ignore-glob=*/test_mcp*.py", "--ignore-glob=*/test_oidc*.py"]
@@ -337,7 +343,7 @@ def _fetch_jars(session: nox.Session, folder: Path) -> str:
     if not (shutil.which("javac") and shutil.which("mvn")):
         return "javac or mvn is not installed (Debian packages: default-jdk-headless, maven)"
     command = ("mvn", "-q", "-B", "-f", str(CLIENTS / "programs" / "java" / "pom.xml"), "dependency:copy-dependencies")
-    session.run(*command, f"-DoutputDirectory={folder}", external=True, success_codes=[0, 1])
+    session.run_install(*command, f"-DoutputDirectory={folder}", external=True, success_codes=[0, 1])
     return "" if any(folder.glob("spring-ai-openai-*.jar")) else "Maven cannot fetch their libraries; it says above why"
 
 
@@ -349,7 +355,7 @@ def clients_programs(session: nox.Session) -> None:
         return
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements_programs.txt"))
-    session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(CLIENTS / "programs"), external=True)
+    npm_ci(session, CLIENTS / "programs", "--ignore-scripts")
     jars = Path(session.create_tmp()).resolve() / "jars"
     why = _fetch_jars(session, jars)
     if why:
@@ -364,11 +370,12 @@ def suites(session: nox.Session) -> None:
     """The vendors' own SDK test suites, out of their releases, against a running gateway."""
     install(session, "test")
     session.install("-r", str(CLIENTS / "requirements_suites.txt"))
-    sdists = Path(session.create_tmp()).resolve() / "sdists"
-    shutil.rmtree(sdists, ignore_errors=True)
+    pinned = CLIENTS / "suites" / "sdists.txt"
+    # A folder for each content of the file, so that no earlier release lies beside what it pins now.
+    sdists = Path(session.create_tmp()).resolve() / f"sdists-{hashlib.sha256(pinned.read_bytes()).hexdigest()[:16]}"
     # Without isolation pip makes no environment for each SDK only to read its version.
     download = ("pip", "download", "-q", "--no-deps", "--no-binary=:all:", "--no-build-isolation", "--require-hashes")
-    session.run("python", "-m", *download, "-r", str(CLIENTS / "suites" / "sdists.txt"), "-d", str(sdists))
+    session.run_install("python", "-m", *download, "-r", str(pinned), "-d", str(sdists))
     env = {"GW_SDISTS": str(sdists)}
     # pytest-asyncio is for their tests, not for ours, which have no settings for it.
     session.run("pytest", "-q", "-p", "no:asyncio", "-m", "clients", str(CLIENTS / "test_suites.py"), *session.posargs, env=env)
@@ -422,7 +429,7 @@ def frontend(session: nox.Session) -> None:
     out = Path(session.create_tmp()).resolve() / "frontend_dist"
     types = FRONTEND / "src" / "lib" / "types.gen.ts"
     committed = types.read_bytes()
-    session.run("npm", "ci", "--prefix", str(FRONTEND), external=True)
+    npm_ci(session, FRONTEND)
     session.run("python", "frontend/scripts/write_types.py")
     if types.read_bytes() != committed:
         session.error(f"{types} was older than the API; it is written anew")
@@ -442,8 +449,8 @@ def browser(session: nox.Session) -> None:
     session.install("-r", str(BROWSER / "requirements.txt"))
     leave_out: list[str] = []
     if shutil.which("node") and shutil.which("npm"):
-        session.run("npm", "ci", "--prefix", str(FRONTEND), external=True)
-        session.run("npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(BROWSER / "sdks"), external=True)
+        npm_ci(session, FRONTEND)
+        npm_ci(session, BROWSER / "sdks", "--ignore-scripts")
     else:
         session.warn("LEFT OUT: axe and SDKs in a page, because node or npm is not installed (Debian packages: nodejs, npm)")
         leave_out += ["--ignore-glob=*/test_axe.py", "--ignore-glob=*/test_sdks.py"]
