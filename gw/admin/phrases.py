@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,9 @@ import attrs
 from gw.admin.request_models import Body, page_size, project_filter, read
 from gw.admin.schemas import Schema, Usd, usd
 from gw.errors import RequestError
-from gw.policy.phrase_cache import KeptPhrase, PhraseCache
-from gw.policy.recent_speech import AppSpeech, Warmed
+from gw.policy.other_caches import ListedPhrase, SpeechChoice, merged
+from gw.policy.phrase_cache import PhraseCache, share_of
+from gw.policy.recent_speech import Warmed
 from gw.registry.catalog import Catalog
 from gw.store.phrase_store import PhraseStore
 from gw.types.entities import DEFAULT_PROJECT, PhraseRules
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
     from gw.fleet.shared_phrases import SharedPhrases
 
 DEFAULT_PHRASES, MAX_PHRASES = 100, 1_000
-_OF_WORKERS = "each process of serve.workers has a phrase cache of its own, which no other one can read; restart them to empty it"
-_UNSEEN = "with serve.workers no process knows how apps have spoken to the others: name the model, voice and format that they use"
 
 
 class CachedPhrase(Schema):
@@ -71,7 +71,8 @@ class PhrasesInFleet(Schema):
 class CacheReport(Schema):
     """Figures since the gateway started; phrases and bytes are those in memory. `hit_ratio`: hits of all that were looked for, null
     before the first. `disk` and `fleet` are null where nothing is kept there. `latest`: the phrases in memory that were used last, the
-    latest first."""
+    latest first. With `serve.workers` the figures are sums over all processes: a phrase that several have counts in each, and a
+    process that does not answer within a second is left out."""
 
     phrases: int
     bytes: int
@@ -115,19 +116,22 @@ class WarmedPhrase(Schema):
     cost_usd: Usd
 
 
-def report(
-    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, workers: int,
-    limit: str | int = DEFAULT_PHRASES, project: str | None = None,
-) -> CacheReport:
-    """Raises RequestError, UnknownProjectError."""
-    _require_own(workers)
+async def report(
+    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *,
+    of_workers: Mapping[str, int], limit: str | int = DEFAULT_PHRASES, project: str | None = None,
+) -> CacheReport:  # fmt: skip
+    """`of_workers`: what the worker processes have done with phrases of the fleet. Raises RequestError, UnknownProjectError."""
     count, wanted = page_size(limit, MAX_PHRASES), project_filter(catalog, project)
-    figures = cache.figures
+    shares = [share_of(cache, count, wanted)]
+    if cache.elsewhere is not None:
+        shares += await cache.elsewhere.shares(count, wanted)
+    all_ = merged(shares, count)
+    figures = all_.figures
     return CacheReport(
-        phrases=figures.phrases, bytes=figures.bytes, max_bytes=cache.most_bytes, hits=figures.hits, misses=figures.misses,
+        phrases=figures.phrases, bytes=figures.bytes, max_bytes=all_.max_bytes, hits=figures.hits, misses=figures.misses,
         hit_ratio=hit_ratio(figures.hits, figures.misses), evicted=figures.evicted, saved_usd=usd(figures.saved_nusd),
-        disk=None if disk is None else _on_disk(disk), fleet=None if shared is None else _in_fleet(shared),
-        latest=[_shown(phrase) for phrase in cache.latest(count, project=wanted)],
+        disk=None if disk is None else _on_disk(disk), fleet=None if shared is None else _in_fleet(shared, of_workers),
+        latest=[_shown(phrase) for phrase in all_.latest],
     )  # fmt: skip
 
 
@@ -143,45 +147,45 @@ def _on_disk(store: PhraseStore) -> PhrasesOnDisk:
     )  # fmt: skip
 
 
-def _in_fleet(shared: SharedPhrases) -> PhrasesInFleet:
+def _in_fleet(shared: SharedPhrases, of_workers: Mapping[str, int]) -> PhrasesInFleet:
     totals = shared.totals
+    counters = Counter(attrs.asdict(shared.counters))
+    counters.update(of_workers)
     return PhrasesInFleet(
-        phrases=totals.phrases, bytes=totals.bytes, max_bytes=shared.max_bytes, trouble=shared.trouble, **attrs.asdict(shared.counters)
+        phrases=totals.phrases, bytes=totals.bytes, max_bytes=shared.max_bytes, trouble=shared.trouble, **counters
     )
 
 
-def _shown(phrase: KeptPhrase) -> CachedPhrase:
+def _shown(phrase: ListedPhrase) -> CachedPhrase:
     return CachedPhrase(
-        project=phrase.project, model_id=phrase.model_id, voice=phrase.voice, text=phrase.text, takes=len(phrase.takes),
+        project=phrase.project, model_id=phrase.model_id, voice=phrase.voice, text=phrase.text, takes=phrase.takes,
         bytes=phrase.size, used=phrase.used, saved_usd=usd(phrase.saved_nusd),
     )  # fmt: skip
 
 
 async def clear(
-    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, workers: int, project: str | None,
+    cache: PhraseCache, disk: PhraseStore | None, shared: SharedPhrases | None, catalog: Catalog, *, project: str | None,
     model: str | None, voice: str | None,
 ) -> CacheCleared:  # fmt: skip
     """Forget the phrases of a project, a model and a voice; None = of all. In a fleet all gateways forget them.
 
-    Those in memory are most of those on the disk and in the fleet, and are counted once. Raises RequestError, UnknownProjectError,
-    StoreUnavailable, and BankUnreachable before anything was forgotten here.
+    Those in memory are most of those on the disk and in the fleet, and are counted once, and those of several processes once for each.
+    Raises UnknownProjectError, StoreUnavailable, and BankUnreachable before anything was forgotten here.
     """
-    if shared is None:
-        _require_own(workers)
     chosen, counts = project_filter(catalog, project), list[int]()
     for store in (shared, disk):
         if store is not None:
             counts.append(await store.clear(project=chosen, model_id=model or None, voice=voice))
-    return CacheCleared(phrases=max(*counts, cache.clear(project=chosen, model_id=model or None, voice=voice), 0))
+    forgotten = cache.clear(project=chosen, model_id=model or None, voice=voice)
+    if cache.elsewhere is not None:
+        forgotten += sum(await cache.elsewhere.clear(project=chosen, model_id=model or None, voice=voice))
+    return CacheCleared(phrases=max(*counts, forgotten, 0))
 
 
 async def have_spoken(
-    cache: PhraseCache, warm: Callable[[str, Sequence[AppSpeech], PhraseRules], Awaitable[Warmed]], catalog: Catalog,
-    body: Mapping[str, object], *, workers: int,
-) -> WarmedPhrase:  # fmt: skip
+    warm: Callable[[SpeechChoice, PhraseRules], Awaitable[tuple[int, Warmed]]], catalog: Catalog, body: Mapping[str, object]
+) -> WarmedPhrase:
     """Have a text spoken for the cache with the settings of the apps' own requests. Raises GwError."""
-    if workers:
-        raise RequestError(what=_UNSEEN)
     wanted = read(body, WarmPhrase)
     project = catalog.project(wanted.project)
     rules, text = project.phrase_cache, wanted.text.strip()
@@ -190,15 +194,9 @@ async def have_spoken(
     if not text or len(text) > rules.longest:
         problem = f"has {len(text)} characters; the project keeps {rules.longest} at most" if text else "is empty"
         raise RequestError(what=f"the text {problem}", param="text")
-    kinds = cache.recent.of(project.id, wanted.model or None, wanted.voice)
+    kinds, done = await warm(SpeechChoice(text, project.id, wanted.model or None, wanted.voice), rules)
     if not kinds:
         raise RequestError(what=f"no app of project {project.id} has spoken so since the gateway started: let one speak first")
-    done = await warm(text, kinds, rules)
     return WarmedPhrase(
-        kinds=len(kinds), kept=done.kept, spoken=done.spoken, left=done.left, unkept=done.unkept, cost_usd=usd(done.cost_nusd)
+        kinds=kinds, kept=done.kept, spoken=done.spoken, left=done.left, unkept=done.unkept, cost_usd=usd(done.cost_nusd)
     )
-
-
-def _require_own(workers: int) -> None:
-    if workers:
-        raise RequestError(what=_OF_WORKERS)

@@ -10,14 +10,16 @@ the server of a fleet: what memory does not have comes from these with `recall`.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b, sha256
+from itertools import islice
 from typing import Protocol
 
 import msgspec
 
+from gw.policy.other_caches import CacheShare, ListedPhrase, PhraseFigures, SpeechChoice
 from gw.policy.phrase_parts import beginning_of, beginnings
-from gw.policy.recent_speech import RecentSpeech
+from gw.policy.recent_speech import AppSpeech, RecentSpeech
 from gw.types.audio import AudioFormat
 from gw.types.entities import Provider
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
@@ -84,15 +86,20 @@ class PhraseKeeper(Protocol):
     async def load(self, key: bytes) -> KeptPhrase | None: ...
 
 
-class PhraseFigures(msgspec.Struct, frozen=True):
-    """Size of the cache, and what it has done since the start."""
+class OtherCaches(Protocol):
+    """The caches of the other processes. One that does not answer in time is left out of what is returned."""
 
-    phrases: int
-    bytes: int
-    hits: int
-    misses: int
-    evicted: int
-    saved_nusd: int
+    async def shares(self, count: int, project: str | None) -> Sequence[CacheShare]:
+        """Return what each has, with `count` phrases at most."""
+
+    async def clear(self, *, project: str | None, model_id: str | None, voice: str | None) -> Sequence[int]:
+        """Have each forget phrases; return how many those were."""
+
+    async def collect(self, cache: PhraseCache, choice: SpeechChoice) -> Mapping[bytes, AppSpeech]:
+        """Return the kinds of speech that the others know, and take the phrases of which they have more takes into `cache`."""
+
+    async def keep(self, phrases: Mapping[bytes, KeptPhrase]) -> None:
+        """Have each keep these phrases as well."""
 
 
 class PhraseCache:
@@ -102,6 +109,8 @@ class PhraseCache:
         self.recent = RecentSpeech()
         self.stores: Sequence[PhraseKeeper] = ()
         """Keepers of phrases beside memory, in the order in which a phrase is looked for."""
+        self.elsewhere: OtherCaches | None = None
+        """Caches of the other processes of this gateway, in the process that answers for all of them."""
         self._most_bytes = most_bytes
         self._phrases: OrderedDict[bytes, KeptPhrase] = OrderedDict()
         self._beginnings: dict[bytes, int] = {}  # number of phrases for each mark
@@ -146,10 +155,14 @@ class PhraseCache:
         """Take a phrase from the stores into memory, as far as they have it."""
         for store in self.stores:
             if self._may_add(store, key, takes) and (phrase := await store.load(key)) is not None:
-                self._take_over(key, phrase)
+                self.take_over(key, phrase)
 
-    def _take_over(self, key: bytes, phrase: KeptPhrase) -> None:
-        """Have a phrase of a store in memory, in place of one with fewer takes."""
+    def get(self, key: bytes) -> KeptPhrase | None:
+        """Return a phrase that is in memory; it does not count as used."""
+        return self._phrases.get(key)
+
+    def take_over(self, key: bytes, phrase: KeptPhrase) -> None:
+        """Have a phrase of a store, or of another process, in memory, in place of one with fewer takes."""
         known = self._phrases.get(key)
         if known is not None and len(known.takes) >= len(phrase.takes):
             return
@@ -222,15 +235,20 @@ class PhraseCache:
             self._remove(key)
         return len(chosen)
 
-    def latest(self, count: int, *, project: str | None = None) -> Sequence[KeptPhrase]:
-        """Return the phrases that were used last, the latest first."""
-        newest: list[KeptPhrase] = []
-        for phrase in reversed(self._phrases.values()):
-            if len(newest) == count:
-                break
-            if _is_of(phrase, project, None, None):
-                newest.append(phrase)
-        return newest
+    def latest(self, count: int, *, project: str | None = None) -> Sequence[tuple[bytes, KeptPhrase]]:
+        """Return the phrases that were used last with their keys, the latest first."""
+        chosen = (item for item in reversed(self._phrases.items()) if _is_of(item[1], project, None, None))
+        return list(islice(chosen, count))
+
+
+def share_of(cache: PhraseCache, count: int, project: str | None) -> CacheShare:
+    latest = [
+        ListedPhrase(
+            key, phrase.project, phrase.model_id, phrase.voice, phrase.text, len(phrase.takes), phrase.size, phrase.used, phrase.saved_nusd
+        )
+        for key, phrase in cache.latest(count, project=project)
+    ]  # fmt: skip
+    return CacheShare(cache.figures, cache.most_bytes, latest)
 
 
 def _is_of(phrase: KeptPhrase, project: str | None, model_id: str | None, voice: str | None) -> bool:

@@ -70,9 +70,9 @@ class RecentSpeech:
         if len(self._latest) > MOST:
             self._latest.popitem(last=False)
 
-    def of(self, project: str, model_id: str | None, voice: str | None) -> list[AppSpeech]:
+    def of(self, project: str, model_id: str | None, voice: str | None) -> dict[bytes, AppSpeech]:
         """Return the kinds of requests of a project, the latest first; only those of a model and of a voice, if these are given."""
-        return [
-            known for known in reversed(self._latest.values())
+        return {
+            key: known for key, known in reversed(self._latest.items())
             if known.project == project and model_id in (None, known.model_id) and voice in (None, known.voice)
-        ]  # fmt: skip
+        }  # fmt: skip

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 
 from gw.admin import phrases
-from gw.relay.phrase_warming import warm
+from gw.relay.phrase_warming import warm_everywhere
 from gw.web.route import QueryField, Request, Route
 
 _PROJECT = QueryField("project", {"type": "string"}, "Only phrases of this project.")
 _phrases = partial(Route, tag="Phrase cache")
 
 
-def _report(request: Request) -> phrases.CacheReport:
+async def _report(request: Request) -> phrases.CacheReport:
     gateway, query = request.gateway, request.query
-    return phrases.report(
-        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog, workers=len(gateway.workers()),
+    of_workers = Counter[str]()
+    for worker in gateway.workers():
+        of_workers.update(worker.figures.fleet_phrases)
+    return await phrases.report(
+        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog, of_workers=of_workers,
         project=query["project"], limit=query["limit"] or phrases.DEFAULT_PHRASES,
     )  # fmt: skip
 
@@ -23,15 +27,13 @@ def _report(request: Request) -> phrases.CacheReport:
 async def _clear(request: Request) -> phrases.CacheCleared:
     gateway, query = request.gateway, request.query
     return await phrases.clear(
-        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog, workers=len(gateway.workers()),
+        gateway.relay.phrases, gateway.phrase_store, gateway.shared_phrases, request.catalog,
         project=query["project"], model=query["model"], voice=query["voice"],
     )  # fmt: skip
 
 
 async def _warm(request: Request) -> phrases.WarmedPhrase:
-    gateway = request.gateway
-    speak = partial(warm, gateway.relay)
-    return await phrases.have_spoken(gateway.relay.phrases, speak, request.catalog, request.body, workers=len(gateway.workers()))
+    return await phrases.have_spoken(partial(warm_everywhere, request.gateway.relay), request.catalog, request.body)
 
 
 PHRASES = (

@@ -47,6 +47,7 @@ from gw.workers.messages import (
     WorkerConfig,
     pack_config,
 )
+from gw.workers.phrase_exchange import WorkerCache, WorkerCaches
 from gw.workers.shared_turns import SharedTurns
 from gw.workers.worker_process import WorkerProcess
 
@@ -349,6 +350,10 @@ class Keeper:
                     nursery.start_soon(add, process)
         return intents
 
+    def caches(self) -> list[WorkerCache]:
+        """Return the phrase caches of the workers that serve."""
+        return [process.phrases for process in self._alive if process.state in ("serving", "draining")]
+
 
 @asynccontextmanager
 async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptors: int) -> AsyncIterator[Keeper]:
@@ -366,6 +371,7 @@ async def open_keeper(gateway: Gateway, bank: KeeperBank, count: int, descriptor
         gateway.registrar.follower = keeper.spread
         gateway.store.running_elsewhere = keeper.running
         gateway.store.gather_elsewhere = keeper.gather
+        gateway.relay.phrases.elsewhere = WorkerCaches(keeper.caches)
         try:
             yield keeper
         finally:

@@ -17,6 +17,7 @@ import msgspec
 
 from gw.config.settings import Settings
 from gw.policy.compared_calls import ComparedCall
+from gw.policy.other_caches import CacheShare, SpeechChoice
 from gw.policy.turn_events import Owner, TurnEvent
 from gw.pricing.book import RateRow
 from gw.registry.catalog import Catalog
@@ -133,9 +134,49 @@ class KeysWithSpeech(ProcessMessage, frozen=True):
     owners: Sequence[Owner]
 
 
+class ListPhrases(ProcessMessage, frozen=True):
+    """Say what the phrase cache has; like the next four, answered with `PhraseAnswer`."""
+
+    id: int
+    count: int
+    project: str | None
+
+
+class ForgetPhrases(ProcessMessage, frozen=True):
+    """Forget the phrases of a project, a model and a voice; None: of all."""
+
+    id: int
+    project: str | None
+    model_id: str | None
+    voice: str | None
+
+
+class ListSpeech(ProcessMessage, frozen=True):
+    """Say in which kinds of speech apps have had texts spoken, and which takes of one text are in memory."""
+
+    id: int
+    choice: SpeechChoice
+
+
+class SendPhrases(ProcessMessage, frozen=True):
+    """Send phrases, as many as fit one message."""
+
+    id: int
+    keys: Sequence[bytes]
+
+
+class KeepPhrases(ProcessMessage, frozen=True):
+    """Keep these phrases as well: keys and phrases, pickled."""
+
+    id: int
+    state: bytes
+
+
+PhraseQuestion: TypeAlias = ListPhrases | ForgetPhrases | ListSpeech | SendPhrases | KeepPhrases
+
 FromKeeper: TypeAlias = (
     StartWork | NewConfig | NoticeArrived | BankAnswer | RecordsCommitted | DrainStep | ListRunning | SendRecords | Unwatch
-    | KeysWithSpeech
+    | KeysWithSpeech | PhraseQuestion
 )  # fmt: skip
 
 # ---- from a worker
@@ -224,6 +265,15 @@ class CallCompared(ProcessMessage, frozen=True):
     call: ComparedCall
 
 
+class PhraseAnswer(ProcessMessage, frozen=True):
+    """Answer to a question about phrases; the fields are for those that the question asks for. `state` is pickled."""
+
+    id: int
+    share: CacheShare | None = None
+    forgotten: int = 0
+    state: bytes = b""
+
+
 class WorkerReport(ProcessMessage, frozen=True):
     """Figures of a worker, sent every second."""
 
@@ -232,5 +282,6 @@ class WorkerReport(ProcessMessage, frozen=True):
 
 FromWorker: TypeAlias = (
     WorkerListens | CannotListen | JoinBank | AskBank | LeaveBank | PublishNotice | RecordBatch | RecordsSent | ConfigApplied
-    | RunningRequests | CapturedContent | CallCompared | WorkerReport | TurnEvents
+    | RunningRequests | CapturedContent | CallCompared | PhraseAnswer | WorkerReport
+    | TurnEvents
 )  # fmt: skip

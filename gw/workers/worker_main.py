@@ -60,13 +60,20 @@ from gw.workers.messages import (
     CannotListen,
     ConfigApplied,
     DrainStep,
+    ForgetPhrases,
     FromKeeper,
+    KeepPhrases,
     KeysWithSpeech,
+    ListPhrases,
     ListRunning,
+    ListSpeech,
     NewConfig,
+    PhraseAnswer,
+    PhraseQuestion,
     RecordsCommitted,
     RecordsSent,
     RunningRequests,
+    SendPhrases,
     SendRecords,
     StartWork,
     TurnEvents,
@@ -76,6 +83,7 @@ from gw.workers.messages import (
     WorkerReport,
     unpack_config,
 )  # fmt: skip
+from gw.workers.phrase_exchange import answer
 
 Learn: TypeAlias = Callable[[Iterable[Secret]], None]
 
@@ -183,11 +191,17 @@ class Worker:
                 if self.store is not None:
                     self.store.sender.send_now()
                 self.link.send(RecordsSent(id=message.id))
+            case ListPhrases() | ForgetPhrases() | ListSpeech() | SendPhrases() | KeepPhrases():
+                self._answer(message)
             case Unwatch():
                 if self.store is not None:
                     self.store.sender.sends_intents = False
             case _:
                 raise AssertionError(f"a worker that runs cannot be sent {type(message).__name__}")
+
+    def _answer(self, question: PhraseQuestion) -> None:
+        gateway = self.gateway
+        self.link.send(PhraseAnswer(question.id) if gateway is None else answer(question, gateway.relay, gateway.current.catalog))
 
     def _adopt(self, message: NewConfig) -> None:
         config = unpack_config(message.config)

@@ -50,6 +50,7 @@ from gw.workers.messages import (
     JoinBank,
     LeaveBank,
     ListRunning,
+    PhraseAnswer,
     PublishNotice,
     RecordBatch,
     RecordsCommitted,
@@ -61,6 +62,7 @@ from gw.workers.messages import (
     WorkerListens,
     WorkerReport,
 )  # fmt: skip
+from gw.workers.phrase_exchange import WorkerCache
 from gw.workers.shared_turns import WorkerTurns
 
 PROGRAM = "from gw.workers.worker_start import main; main()"
@@ -128,6 +130,7 @@ class WorkerProcess:
         self._running: dict[int, tuple[trio.Event, list[Intent]]] = {}
         self._numbers = 0
         self._process: trio.Process | None = None
+        self.phrases = WorkerCache(self.send)
 
     def send(self, message: msgspec.Struct) -> None:
         """Send a message; one to a process that is gone is dropped."""
@@ -179,6 +182,7 @@ class WorkerProcess:
             self._channel.close()
             for event, _ in self._running.values():
                 event.set()
+            self.phrases.end()
         self.exit_code = await process.wait()
         await self._settle()
         self.settled.set()
@@ -223,6 +227,8 @@ class WorkerProcess:
                 self._capture(message)
             case CallCompared():
                 self._gateway.relay.shadows.count(message.call)
+            case PhraseAnswer():
+                self.phrases.receive(message)
 
     async def _answer(self, question: JoinBank | AskBank | LeaveBank) -> None:
         """Ask the bank in the worker's name."""

@@ -28,7 +28,7 @@ projects:
 
 async def warmed(plane, text=TEXT, project="default", **limit):
     relay, rules = plane.gateway.relay, plane.gateway.current.catalog.project(project).phrase_cache
-    return await warm(relay, text, relay.phrases.recent.of(project, None, None), rules, **limit)
+    return await warm(relay, text, relay.phrases.recent.of(project, None, None).values(), rules, **limit)
 
 
 @asynccontextmanager

@@ -32,7 +32,7 @@ class MemoryStorage:
 
     async def get(self, key):
         kept = self._cache.latest(1_000)
-        return next((phrase for phrase in kept if phrase is self._put.get(key)), None)
+        return next((phrase for _, phrase in kept if phrase is self._put.get(key)), None)
 
     async def begins(self, beginning):
         return self._cache.may_have(VOICE, beginning)

@@ -64,7 +64,7 @@ def test_phrases_of_a_project_a_model_or_a_voice_are_forgotten():
     cache = PhraseCache(10_000_000)
     for number, (project, model, voice) in enumerate([("a", "m", "v"), ("a", "m", "w"), ("b", "m", "v"), ("b", "n", "")]):
         cache.add(b"%d" % number, phrase(take(), project=project, model=model, voice=voice), 1)
-    assert [p.project for p in cache.latest(10, project="b")] == ["b", "b"]
+    assert [p.project for _, p in cache.latest(10, project="b")] == ["b", "b"]
     assert len(cache.latest(3)) == 3
     assert cache.clear(project="a", voice="w") == 1
     assert cache.clear(voice="") == 1
