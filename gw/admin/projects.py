@@ -26,9 +26,10 @@ from gw.admin.request_models import (
 )
 from gw.admin.schemas import Schema, Usd, from_attributes
 from gw.config.capture_rules import missing_for
+from gw.config.settings import Settings
 from gw.errors import ConflictError, ReadOnlyError, RequestError
 from gw.registry.catalog import Catalog
-from gw.types.entities import Actor, BudgetAction, Capture, Project, StoredKey, name_of
+from gw.types.entities import Actor, BudgetAction, Capture, PhraseRules, Project, StoredKey, name_of
 from gw.types.ids import Modality, Source
 from gw.types.secret import Secret
 
@@ -49,6 +50,17 @@ class CaptureBody(Body):
     """Words that are replaced before anything is kept, beside card numbers, phone numbers and mail addresses."""
     presidio: Annotated[str, Meta(max_length=200)] = ""
     """Name or folder of the spaCy model with which Presidio replaces names and places too. It needs the extra presidio."""
+
+
+class PhraseCacheBody(Body):
+    """Speech of texts that are said again, kept so that no vendor is paid twice. All members have defaults, so `{}` will do."""
+
+    takes: Annotated[int, Meta(ge=1, le=16)] = 1
+    """Recordings of each text, made before one is repeated and then used in turn."""
+    longest: Annotated[int, Meta(ge=1, le=5_000)] = 300
+    """Characters of the longest text whose speech is kept."""
+    sentences: bool = True
+    """Sentences within longer live speech come from the cache, too."""
 
 
 class CreateProject(Body):
@@ -72,6 +84,8 @@ class CreateProject(Body):
     accent: str | None = None
     """`#rrggbb`."""
     fallbacks: dict[Modality, list[str]] | None = None
+    phrase_cache: PhraseCacheBody | None = None
+    """Null = every text is spoken by a vendor."""
     capture: CaptureBody | None = None
     """Null = nothing is kept."""
 
@@ -95,6 +109,7 @@ class ProjectEntry(Schema):
     tags: Sequence[str]
     regions: Sequence[str]
     accent: Annotated[str, Meta(pattern="^#[0-9a-fA-F]{6}$")]
+    phrase_cache: PhraseRules | None
     capture: Capture | None
     source: Source
 
@@ -185,6 +200,7 @@ def _values(registrar: Registrar, body: Body) -> dict[str, Any]:
         "regions": checked_names,
         "accent": _checked_accent,
         "fallbacks": partial(_checked_chains, catalog),
+        "phrase_cache": partial(_phrase_rules, registrar.settings),
         "capture": partial(_checked_capture, registrar.settings.secret),
     }
     return in_nusd(checked(body, checks))
@@ -207,6 +223,15 @@ def _checked_chains(
     catalog: Catalog, value: Mapping[Modality, list[str]] | None, param: str
 ) -> dict[Modality, tuple[str, ...]]:
     return {modality: checked_chain(catalog, modality, chain, param) for modality, chain in (value or {}).items()}
+
+
+def _phrase_rules(settings: Settings, value: PhraseCacheBody | None, param: str) -> PhraseRules | None:
+    if value is None:
+        return None
+    if not settings.routing.phrase_cache_mb:
+        what = f"{param} would keep nothing: routing.phrase_cache_mb is 0; set it to the memory for phrases in gw.yaml"
+        raise RequestError(what=what, param=param)
+    return PhraseRules(takes=value.takes, longest=value.longest, sentences=value.sentences)
 
 
 def _checked_capture(secret: Secret, value: CaptureBody | None, param: str) -> Capture | None:

@@ -14,7 +14,8 @@ from gw.types.entities import BudgetAction
 
 def _members(
     tags: tuple[str, ...], regions: tuple[str, ...], capture: str | None, capture_share: float | None, capture_days: int | None,
-    capture_names: tuple[str, ...], capture_presidio: str | None, **fields: Any,
+    capture_names: tuple[str, ...], capture_presidio: str | None, phrase_cache: str | None, phrase_takes: int | None,
+    phrase_longest: int | None, phrase_sentences: bool | None, **fields: Any,
 ) -> dict[str, object]:  # fmt: skip
     """Return the named options as members. An empty tag alone takes all tags away, and an empty region all regions."""
     lists = {name: [text for text in texts if text] if texts else None for name, texts in (("tags", tags), ("regions", regions))}
@@ -26,6 +27,11 @@ def _members(
     if capture is not None:
         kinds = dict.fromkeys(capture.split("+"), True) if capture != "off" else {}
         members["capture"] = {**kinds, **details} if kinds else None
+    rules = named(takes=phrase_takes, longest=phrase_longest, sentences=phrase_sentences)
+    if phrase_cache != "on" and rules:
+        raise click.UsageError("--phrase-takes, --phrase-longest and --phrase-sentences need --phrase-cache on")
+    if phrase_cache is not None:
+        members["phrase_cache"] = rules if phrase_cache == "on" else None
     return members
 
 
@@ -41,6 +47,12 @@ OPTIONS = (
     ),
     click.option("--tag", "tags", multiple=True, help="May be given several times; replaces the existing tags."),
     click.option("--accent", metavar="#RRGGBB", help="Colour in the dashboard."),
+    click.option("--phrase-cache", type=click.Choice(("on", "off")), help="Whether speech of texts that are said again is kept."),
+    click.option("--phrase-takes", type=click.IntRange(1, 16), help="Recordings of each text, used in turn.  [default: 1]"),
+    click.option("--phrase-longest", type=click.IntRange(1, 5_000), help="Characters of the longest text kept.  [default: 300]"),
+    click.option(
+        "--phrase-sentences/--no-phrase-sentences", default=None, help="Whether sentences within longer speech count.  [default: yes]"
+    ),
     click.option("--capture", type=click.Choice(("off", "text", "audio", "text+audio")), help="What is kept of its sessions."),
     click.option("--capture-share", type=click.FloatRange(0, 1), help="Share of sessions that are kept.  [default: 0.05]"),
     click.option("--capture-days", type=click.IntRange(1, 3_650), help="Days for which it is kept.  [default: 14]"),
@@ -74,6 +86,9 @@ def _project_facts(answer: Mapping[str, Any]) -> list[tuple[str, Cell]]:
     facts: list[tuple[str, Cell]] = [(name, answer[name]) for name in names]
     facts += [(name, money(answer[name])) for name in ("daily_budget", "today_spend")]
     facts += budget_facts(answer["budgets"])
+    if (rules := answer["phrase_cache"]) is not None:
+        sentences = "sentences and complete texts" if rules["sentences"] else "complete texts"
+        facts += [("phrase_cache", f"{sentences} of up to {rules['longest']} characters, takes: {rules['takes']}")]
     if (capture := answer["capture"]) is not None:
         kinds = "+".join(kind for kind in ("text", "audio") if capture[kind]) or "off"
         facts += [("capture", f"{kinds}, share {capture['share']:g}, {capture['keep_days']} days")]

@@ -33,8 +33,8 @@ _BODY_MEMBERS: Json = {
     "rows": {"type": "array", "items": {"type": "object"}},
 }
 """Members whose schema is long, described by an example."""
-_NOT_FOR_AGENTS = ("capture",)
-"""Members that no tool offers: what is kept of callers' words is for people to decide."""
+_NOT_FOR_AGENTS = ("capture", "phrase_cache")
+"""Members that no tool offers: what is kept of callers' words, and of speech, is for people to decide."""
 _PERIOD = ("period", "from", "to")
 _BOUNDS = ("minLength", "minimum", "maximum", "exclusiveMinimum")
 _EXPLAINED_ONCE = (*_PERIOD, "sort", "limit", "cursor", "fields")  # by the server's instructions
@@ -137,7 +137,7 @@ class McpTool:
         shape, definitions = self._answer_schema()
         listed = shape.get("properties", {}).get(rows.member, {}) if rows.member else shape
         row = _resolved(listed.get("items") or listed.get("additionalProperties") or {}, definitions)
-        return [*row.get("properties", {})]
+        return [name for name in row.get("properties", {}) if name != "phrase_cache"]  # for people, and the list of tools is to be short
 
     def _answer_schema(self) -> tuple[Json, Json]:
         """Return the schema of the operation's answer (the first, if there are alternatives), and its definitions."""

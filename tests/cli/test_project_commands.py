@@ -55,6 +55,18 @@ def test_add_set_and_delete(run, request, where):
     assert run("projects", "show", "app").exit_code == 1
 
 
+def test_the_phrase_cache(run, real_gateway):
+    assert run("projects", "add", "app", "--phrase-cache", "on", "--phrase-takes", "2", "--no-phrase-sentences").exit_code == 0
+    answer = json.loads(run("projects", "show", "app", "--json").stdout)
+    assert answer["phrase_cache"] == {"takes": 2, "longest": 300, "sentences": False}
+    rows = dict(line.split("\t") for line in run("projects", "show", "app").stdout.splitlines())
+    assert rows["phrase_cache"] == "complete texts of up to 300 characters, takes: 2"
+    alone = run("projects", "set", "app", "--phrase-longest", "9")
+    assert (alone.exit_code, "need --phrase-cache on" in alone.output) == (2, True)
+    assert run("projects", "set", "app", "--phrase-cache", "off").exit_code == 0
+    assert json.loads(run("projects", "show", "app", "--json").stdout)["phrase_cache"] is None
+
+
 def test_twice_is_a_conflict(run, real_gateway):
     run("projects", "add", "app")
     result = run("projects", "add", "app")

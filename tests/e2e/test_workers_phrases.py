@@ -39,20 +39,23 @@ class Gateway:
     def workers(self) -> list[dict[str, Any]]:
         return self.ask("GET", "/v1/status")["workers"]
 
-    def say(self, text: str) -> str:
-        """Have a text spoken over a connection of its own; return what the cache had of it."""
+    def say(self, text: str, project: str = "default") -> str | None:
+        """Have a text spoken over a connection of its own; return what the cache had of it, None where it was not looked in."""
         body = json.dumps({"model": "sim/tone", "input": text, "response_format": "pcm"}).encode()
-        request = urllib.request.Request(self.url + "/v1/audio/speech", body, {"content-type": "application/json"})
+        headers = {"content-type": "application/json", "x-gw-project": project}
+        request = urllib.request.Request(self.url + "/v1/audio/speech", body, headers)
         with urllib.request.urlopen(request) as answer:
             assert answer.read()
-            return str(answer.headers["x-gw-cache"])
+            use: str | None = answer.headers["x-gw-cache"]
+            return use
 
-    def said_by_both(self, text: str) -> set[str]:
+    def said_by_both(self, text: str, project: str = "default") -> set[str | None]:
         """Have a text spoken until both workers have done it; return what the cache had of it."""
-        uses, before = set(), {worker["pid"]: worker["requests"] for worker in self.workers()}
+        uses: set[str | None] = set()
+        before = {worker["pid"]: worker["requests"] for worker in self.workers()}
 
         def both_have() -> bool:
-            uses.update(self.say(text) for _ in range(4))
+            uses.update(self.say(text, project) for _ in range(4))
             return all(worker["requests"] > before.get(worker["pid"], 0) for worker in self.workers())
 
         wait_until(both_have)
@@ -101,3 +104,12 @@ def test_phrases_are_forgotten_by_all_processes(gateway):
     assert gateway.ask("DELETE", "/v1/cache") == {"phrases": 4}
     assert gateway.ask("GET", "/v1/cache")["phrases"] == 0
     assert gateway.say(TEXT) == "miss"
+
+
+def test_a_project_that_is_given_a_cache_has_it_in_both_workers_at_once(gateway):
+    gateway.ask("POST", "/v1/projects", {"project_id": "desk"})
+    assert gateway.said_by_both(APP, "desk") == {None}
+    gateway.ask("PATCH", "/v1/projects/desk", {"phrase_cache": {}})
+    assert gateway.said_by_both(APP, "desk") <= {"hit", "miss"}
+    gateway.ask("PATCH", "/v1/projects/desk", {"phrase_cache": None})
+    assert gateway.said_by_both(APP, "desk") == {None}

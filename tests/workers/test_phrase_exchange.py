@@ -95,7 +95,7 @@ async def test_phrases_are_listed_and_forgotten_in_all_workers(plane):
     shares = await others.shares(1, "shop")
     assert [(share.figures.phrases, [one.text for one in share.latest]) for share in shares] == [(2, ["two"])] * 2
     assert await others.clear(project="nobody", model_id=None, voice=None) == [0, 0]
-    assert await others.clear(project="shop", model_id="m", voice="v") == [2, 0]
+    assert sorted(await others.clear(project="shop", model_id="m", voice="v")) == [0, 2]  # both have the same cache
 
 
 async def test_a_worker_that_is_stuck_is_left_out(plane, autojump_clock):

@@ -218,6 +218,7 @@ export interface Shapes {
     regions?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
+    phrase_cache?: Shapes["PhraseCacheBody"] | null;
     capture?: Shapes["CaptureBody"] | null;
   };
   CreateProvider: {
@@ -660,6 +661,16 @@ export interface Shapes {
     seen_at: number;
     sessions: number;
   };
+  PhraseCacheBody: {
+    takes?: number;
+    longest?: number;
+    sentences?: boolean;
+  };
+  PhraseRules: {
+    takes?: number;
+    longest?: number;
+    sentences?: boolean;
+  };
   PlaygroundPage: {
     auth_on: boolean;
     models: { [key: string]: string[] };
@@ -705,6 +716,7 @@ export interface Shapes {
     tags: string[];
     regions: string[];
     accent: string;
+    phrase_cache: Shapes["PhraseRules"] | null;
     capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
   };
@@ -722,6 +734,7 @@ export interface Shapes {
     tags: string[];
     regions: string[];
     accent: string;
+    phrase_cache: Shapes["PhraseRules"] | null;
     capture: Shapes["Capture"] | null;
     source: "db" | "yaml";
     today_spend: number;
@@ -1074,6 +1087,7 @@ export interface Shapes {
     regions?: string[] | null;
     accent?: string | null;
     fallbacks?: { [key: string]: string[] } | null;
+    phrase_cache?: Shapes["PhraseCacheBody"] | null;
     capture?: Shapes["CaptureBody"] | null;
   };
   UpdateProvider: {
