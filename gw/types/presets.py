@@ -129,7 +129,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def parse_preset(name: str, text: str) -> Preset:
     """Return the vendor of a file. Raises ValueError naming the file and what is wrong in it."""
     try:
-        preset = msgspec.convert(tomllib.loads(text), Preset)
+        members = tomllib.loads(text)
+        preset = msgspec.convert(members, Preset)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise ValueError(f"{name}: {error}") from None
     if not preset.sections:
@@ -144,6 +145,9 @@ def parse_preset(name: str, text: str) -> Preset:
         raise ValueError(f"{name}: it needs either base_url or address, the form of an address that each account has of its own")
     if preset.key_header != "authorization" and (preset.stt or preset.tts):
         raise ValueError(f"{name}: key_header is for chat only")
+    for section in ("stt", "tts"):
+        if (given := members.get(section, {})).get("protocol") == "xai" and (unused := given.keys() & {"formats", "refuses", "live"}):
+            raise ValueError(f"{name}: {section}.{min(unused)} is for OpenAI's protocol; what xAI's has is in its module")
     return preset
 
 

@@ -42,6 +42,9 @@ def test_a_default_model_is_that_of_its_modality():
         (LEAST + '[conversation]\nexample = "a"\nsource = "b.c"\n', "conversation needs prefix"),
         (LEAST + '[conversation]\nexample = "a"\nsource = "b.c"\nprefix = "a"\nprotocol = "gemini"\n', "conversation needs prefix"),
         (LEAST.replace("[llm]", "[tts]") + '[conversation]\nexample = "a"\nsource = "b.c"\nprefix = "a"\n', "section llm"),
+        (LEAST + 'protocol = "responses"\n', "endpoint responses"),
+        (LEAST.replace("[llm]", "[stt]") + 'protocol = "xai"\nlive = "utterances"\n', "stt.live is for OpenAI's protocol"),
+        (LEAST.replace("[llm]", "[tts]") + 'protocol = "xai"\nrefuses = ["speed"]\n', "tts.refuses is for OpenAI's protocol"),
         ("label =", "acme.toml"),
     ],
 )
