@@ -10,6 +10,7 @@ import apsw
 import msgspec
 
 from gw.policy.hedge import HedgeSpend
+from gw.store.id_endings import ENDING_CHARACTERS, ENDS_IN_A_DAY, ENDS_SO
 from gw.store.sql_connection import SqlConnection
 from gw.store.sqlite import struct_of
 from gw.telemetry.clock import DAY_S
@@ -171,8 +172,6 @@ _FILTERS = (*_INDEXES, "modality", "provider")
 _PLAIN = "success"  # status of most records; the index `unusual` holds the others
 _FEW = 10_000
 """Up to this many records whose id begins alike are found by the id and sorted; more are met soon enough in order of time."""
-ENDS_SO = "substr(id, length(id) - length(:part) + 1) = :part"
-"""The condition that an id ends with a text. SQLite looks through its index of ids for it, and PostgreSQL has an index of ends."""
 _COUNT_BEGINNING = "select count(*) from (select 1 from requests where id >= :part and id < :part_end limit :few) r"
 
 
@@ -231,6 +230,9 @@ def _passing(db: SqlConnection, log_filter: LogFilter) -> tuple[str, list[str], 
         conditions.append("id >= :part and id < :part_end" if count else ENDS_SO)
         if index not in ("turn_id", "session_id") and int(count) < _FEW:
             index = ""
+            if not count and len(part) >= ENDING_CHARACTERS:
+                conditions.append(ENDS_IN_A_DAY)
+                index = "ending"
     for name, condition in (("since", "timestamp >= :since"), ("until", "timestamp < :until")):
         if (value := getattr(log_filter, name)) is not None:
             conditions.append(condition)

@@ -32,7 +32,9 @@ where schemaname = 'gw' and tablename not in ('schema_version', 'entities_versio
 
 
 def drop_totals(db):
-    """Drop the sums of all projects together, which are views in SQLite and the very last step of both schemas."""
+    """Drop the sums of all projects together, which are views in SQLite, and its index of ends: the last steps of the schema."""
+    if not isinstance(db, PgConnection):
+        db.execute("drop index requests_ending")
     for table in rollups.TOTALS.values():
         db.execute(f"drop {'table' if isinstance(db, PgConnection) else 'view'} {table}")
 

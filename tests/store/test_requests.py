@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from gw.policy.hedge import HedgeSpend
 from gw.relay.meter import hedged_nusd
-from gw.store import requests
+from gw.store import migrations, requests
+from gw.store.id_endings import ENDS_SO
 from gw.store.postgres.dialect import translate
-from gw.store.requests import ENDS_SO, LogFilter, page, place
+from gw.store.requests import LogFilter, page, place
 from gw.telemetry.clock import DAY_S, utc_day
 from gw.types.usage import AttemptRecord, RequestRecord, Usage
 from tests.fakes import databases
@@ -151,7 +152,7 @@ def test_a_page_reads_one_index_range_and_sorts_nothing(sqlite_db, filters, inde
 
 
 def test_no_index_is_without_a_question(sqlite_db):
-    used = {f"requests_{index}" for _, index in INDEXES} | {"requests_turns"}
+    used = {f"requests_{index}" for _, index in INDEXES} | {"requests_turns", "requests_ending"}
     named = sqlite_db.execute("select name from sqlite_schema where type = 'index' and tbl_name = 'requests'")
     assert {name for (name,) in named} - {"sqlite_autoindex_requests_1"} == used
 
@@ -214,6 +215,33 @@ def test_ids_that_begin_or_end_alike_come_in_order_of_time_however_many(db, monk
             before = place(db, rows[-1].id)
         assert found == expected, part
     assert len(found) == 0 < len(ids)
+
+
+def test_the_end_of_an_id_is_looked_up_in_each_day(sqlite_db):
+    db = sqlite_db
+    write(db, [record(f"{n:032x}", timestamp=day * DAY_S + n) for n in range(500) for day in (n % 3, 90 + n % 2, 20_000)])
+    write(db, [record("never", timestamp=-1e15), record("later", timestamp=1e15)])
+    plans: list[tuple[str, object]] = []
+    db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
+    found = page(db, limit=9, log_filter=LogFilter(id_part="001f3"))
+    db.exec_trace = None
+    assert [row.id for row in found] == [f"{499:032x}"]
+    sql, bindings = plans[-1]
+    steps = [str(row[3]) for row in db.execute(f"explain query plan {sql}", bindings)]
+    assert any(step.startswith("SEARCH requests USING INDEX requests_ending (<expr>=? AND <expr>=?)") for step in steps), steps
+    assert not [step for step in steps if step.startswith("SCAN requests") and "requests_ending" not in step], steps
+    assert [row.id for row in page(db, limit=9, log_filter=LogFilter(id_part="ater"))] == ["later"]
+    assert [row.id for row in page(db, limit=9, log_filter=LogFilter(id_part="never"))] == ["never"]
+    assert [row.id for row in page(db, limit=9, log_filter=LogFilter(id_part="ver", until=0.0))] == ["never"]
+
+
+def test_an_earlier_database_gets_its_index_of_ends(sqlite_db):
+    db = sqlite_db
+    write(db, [record(f"{n:032x}", timestamp=NOON + n) for n in range(50)])
+    db.execute("drop index requests_ending")
+    db.pragma("user_version", migrations.MIGRATIONS.index(migrations.sum_migrations.endings))
+    assert migrations.migrate(db) == 1
+    assert [row.id for row in page(db, limit=9, log_filter=LogFilter(id_part="00031"))] == [f"{49:032x}"]
 
 
 @pytest.mark.parametrize("kind", databases.POSTGRES)

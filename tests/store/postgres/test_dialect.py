@@ -1,7 +1,7 @@
 import pytest
 
+from gw.store.id_endings import ENDS_IN_A_DAY, ENDS_SO
 from gw.store.postgres.dialect import translate
-from gw.store.requests import ENDS_SO
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,7 @@ from gw.store.requests import ENDS_SO
         ("a cross join b on true", "a join b on true"),
         ("cast(timestamp as integer) / 60", "cast(floor(timestamp) as bigint) / 60"),
         ("cast(value as bigint)", "cast(value as bigint)"),
+        (f"where {ENDS_IN_A_DAY} and a = :a", "where true and a = %(a)s"),
         (
             f"where {ENDS_SO} and a = :a",
             "where reverse(id) >= reverse(%(part)s::text) and reverse(id) < reverse(%(part)s::text) || chr(1114111) and a = %(a)s",
