@@ -65,7 +65,9 @@ def _calls(spec: ProviderSpec) -> Iterator[str]:
     for call in CALLS:
         if getattr(spec, call) is None:
             continue
-        name = f"{_page(spec)} | {spec.location}" if first else " | "
+        ended = PROVIDER_TYPES[spec.type].ended
+        where = f"{spec.location}, ended on {ended}" if ended else spec.location
+        name = f"{_page(spec)} | {where}" if first else " | "
         source = "reported" if call in spec.reported else "counted"
         rounded = f", at least {spec.rounds_audio_up_to_s:g}" if spec.rounds_audio_up_to_s and call == "transcribe" else ""
         yield f"| {name} | {_TASKS[call]} | {spec.transport(call)} | {spec.units.get(call, _UNITS[call])}, {source}{rounded} |\n"

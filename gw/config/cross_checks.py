@@ -262,6 +262,8 @@ def warnings(document: Document, settings: Settings) -> Iterator[str]:
             key = PROVIDER_TYPES[provider.type].key
             hint = f" (api_key: ${{{key}}})" if key else ""
             yield _at(document, ("providers", provider.id), f"providers.{provider.id} has no api_key: it is not used{hint}")
+        if provider.enabled and not provider.base_url and (ended := PROVIDER_TYPES[provider.type].ended):
+            yield _at(document, ("providers", provider.id), f"providers.{provider.id}: the vendor ended this service on {ended}")
     yield from _unknown_regions(document, settings)
     chains: list[tuple[Path, Chains]] = [(("fallbacks",), settings.fallbacks)]
     chains += [(("projects", project.id, "fallbacks"), project.fallbacks) for project in settings.projects.values()]

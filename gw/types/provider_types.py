@@ -34,6 +34,8 @@ class ProviderType:
     """The vendor's answers or refusals tell how many calls at once its account may have."""
     names_with_slash: bool = attrs.field(default=False, kw_only=True)
     """The vendor's own names have slashes (`meta-llama/llama-4-scout-17b-16e-instruct`)."""
+    ended: str = attrs.field(default="", kw_only=True)
+    """Day since which the vendor does not offer the service any more; "" while it does."""
 
 
 SIM_FAULTS = ("reset", "malformed", "refused", "slow")
@@ -71,7 +73,8 @@ PROVIDER_TYPES: dict[str, ProviderType] = {
     "azure_speech": ProviderType("cloud", ("stt", "tts"), address="https://REGION.api.cognitive.microsoft.com", key="AZURE_SPEECH_KEY"),
     "google_cloud": ProviderType("cloud", ("stt", "tts"), options=("project",), key="GOOGLE_API_KEY"),
     "minimax": ProviderType("cloud", ("tts",), key="MINIMAX_API_KEY"),
-    "hume": ProviderType("cloud", ("tts",), key="HUME_API_KEY"),
+    # dev.hume.ai/intro, read on 2026-11-26: access to the speech API ends on that day.
+    "hume": ProviderType("cloud", ("tts",), key="HUME_API_KEY", ended="2026-11-13"),
     "ollama": ProviderType("local", ("llm",), options=("api", "num_ctx", "keep_alive", "think")),
     "whisper": ProviderType("local", ("stt",), options=("model_path", "device", "compute_type"), tcp=True),
     "kokoro": ProviderType("local", ("tts",), options=("model_path", "voices_path", "device")),

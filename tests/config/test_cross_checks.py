@@ -36,6 +36,14 @@ def test_suspicious_settings_are_warnings(text, warning):
     assert parse(BASE + text, file="gw.yaml", env={}, data_dir=Path("/d")).warnings == (warning,)
 
 
+def test_a_service_that_its_vendor_has_ended_is_a_warning():
+    """A server that is configured in its place may go on."""
+    text = "providers: {hume: {api_key: k%s}}\nmodels: {tts: [hume/octave-2]}\n"
+    [warning] = parse(text % "", file="gw.yaml", env={}, data_dir=Path("/d")).warnings
+    assert warning == "gw.yaml:1:13: providers.hume: the vendor ended this service on 2026-11-13"
+    assert parse(text % ', base_url: "http://127.0.0.1:1"', file="gw.yaml", env={}, data_dir=Path("/d")).warnings == ()
+
+
 @pytest.mark.parametrize(
     "text",
     [
