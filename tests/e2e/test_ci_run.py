@@ -43,9 +43,10 @@ def run_with(folder: Path, uv: str) -> subprocess.CompletedProcess[str]:
     [
         ("echo '3 passed in 0.10s'", 0),
         ("case \"$*\" in *clients) echo '1 failed, 2 passed in 0.10s'; exit 1;; esac; echo '3 passed in 0.10s'", 1),
+        ("case \"$*\" in *suites) echo '1 failed, 2 passed in 0.10s'; exit 1;; esac; echo '3 passed in 0.10s'", 1),
         ("case \"$*\" in *browser) echo '1 failed, 2 passed in 0.10s'; exit 1;; esac; echo '3 passed in 0.10s'", 1),
     ],
-    ids=["all passed", "one session failed", "one of those beside it failed"],
+    ids=["all passed", "one session failed", "one of those beside it failed", "the last one failed"],
 )
 def test_its_status_is_that_of_the_sessions(tmp_path: Path, uv: str, status: int) -> None:
     ended = run_with(tmp_path, uv)
