@@ -18,6 +18,7 @@ import datetime
 import hashlib
 import os
 import random
+import re
 import signal
 import socket
 import statistics
@@ -105,7 +106,7 @@ class Gateway:
         models = "".join(f"    up/other-{n}: {price}\n" for n in range(many["models"] - 1))
         projects = "".join(f"  other-{n}: {{daily_budget: 100, budget_action: block}}\n" for n in range(many["projects"] - 1))
         keys = "".join(f"    - {{key: {key(n)}, project: default}}\n" for n in range(1, many["keys"]))
-        self.port = free_port()
+        self.port = 0  # chosen by the gateway: one that is chosen here may be another program's when it starts
         (folder / "gw.yaml").write_text(f"""
 providers:
   up: {{type: openai, api_key: k, base_url: "http://127.0.0.1:{upstream}/v1"}}
@@ -124,7 +125,7 @@ projects:
     - {{key: {KEY}, project: default}}
 {keys}cost_tracking: {{db_path: {folder}/gw.db}}
 routing: {{idle_s: 600}}
-serve: {{port: {self.port}, max_in_flight: {3 * MANY}}}
+serve: {{port: 0, max_in_flight: {3 * MANY}}}
 """)
         if case == "records":
             seed(folder / "gw.db", rows, end=time.time(), progress=True)
@@ -135,14 +136,11 @@ serve: {{port: {self.port}, max_in_flight: {3 * MANY}}}
 
     def wait_ready(self) -> None:
         until = time.monotonic() + 60
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port)).close()
-                break
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > until:
-                    raise SystemExit(self.log.read_text()) from None
-                time.sleep(0.05)
+        while (address := re.search(r"API +http://127\.0\.0\.1:(\d+)/v1", self.log.read_text())) is None:
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(self.log.read_text())
+            time.sleep(0.05)
+        self.port = int(address[1])
 
     def connect(self) -> None:
         self.callers = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(CONNECTIONS)]
