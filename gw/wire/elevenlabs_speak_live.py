@@ -58,6 +58,7 @@ from gw.wire.json_codec import BAD_JSON, MEMBERS
 from gw.wire.json_frames import Frame, frame_text, json_frame
 from gw.wire.live_messages import ContextText, TtsCommand
 from gw.wire.query import own_settings, query_pairs
+from gw.wire.whole_words import WholeWords
 
 OF_FRAME = "frame:"
 """Prefix of the name of an option for the first frame of a context, in JSON; the others go in the query."""
@@ -73,10 +74,7 @@ _SCHEDULE = [50, 120, 160, 250, 290]
 _LETTERS_AHEAD = 6  # letters that an alignment may leave out between two others
 _LETTERS_LEFT = 24  # letters at the end of a flush that may stay without an alignment
 _CONTEXTS = 5  # contexts at once in one socket
-_LONGEST_WORD = 200
 _SLACK_MS = 50.0  # overlap allowed between times that continue: they are rounded, and sounds run into each other
-_WITHOUT_SPACES = ("\u2e80-\uabff", "\uf900-\ufaff", "\uff00-\uffef")
-"""Scripts that are written without spaces. Not an expression: those of so many characters take long to compile."""
 
 
 # ---- client
@@ -142,7 +140,7 @@ class ElevenSpeakClient:
         self._settings = _settings(request)
         self._frames: deque[str] = deque()
         self._waiting: deque[str | _Command] = deque()  # text and commands to send when a context can be opened
-        self._word = ""  # text after the last space: the vendor gets whole words only
+        self._text = WholeWords()
         self._unflushed = False  # whether text has come since the last flush
         self._count = 0
         self._current: str | None = None  # the context that speaks
@@ -168,11 +166,8 @@ class ElevenSpeakClient:
 
     def text(self, text: str) -> None:
         self._unflushed = True
-        text = self._word + text
-        cut = last_boundary(text)
-        self._word = text[cut:]
-        if cut:
-            self._waiting.append(text[:cut])
+        if words := self._text.add(text):
+            self._waiting.append(words)
             self._advance()
 
     def flush(self) -> None:
@@ -187,7 +182,8 @@ class ElevenSpeakClient:
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._word, self._unflushed = "", False
+        self._text.end()
+        self._unflushed = False
         if self._current is not None and not self._closing:
             self._send(context_id=self._current, close_context=True)
         self._leave_context()
@@ -209,9 +205,8 @@ class ElevenSpeakClient:
             self._send(text="")
 
     def _end_text(self, command: _Command) -> None:
-        if self._word:
-            self._waiting.append(self._word + " ")
-            self._word = ""
+        if last := self._text.end():
+            self._waiting.append(last + " ")
         if self._unflushed and command is _Command.FINISH:
             self._waiting.append(_Command.LAST_FLUSH)
         self._unflushed = False
@@ -413,14 +408,6 @@ def _settings(request: SpeakLiveRequest) -> dict[str, Any]:
         "generation_config": {"chunk_length_schedule": _SCHEDULE},
         **{name[len(OF_FRAME) :]: msgspec.Raw(value.encode()) for name, value in own if name.startswith(OF_FRAME)},
     }
-
-
-def last_boundary(text: str) -> int:
-    """Return where the last complete word ends, including the space after it."""
-    for at in range(len(text) - 1, -1, -1):
-        if text[at].isspace() or any(span[0] <= text[at] <= span[-1] for span in _WITHOUT_SPACES):
-            return at + 1
-    return len(text) if len(text) > _LONGEST_WORD else 0
 
 
 # ---- server

@@ -34,11 +34,11 @@ from gw.types.audio import AudioFormat, Encoding
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest, WordTiming
 from gw.wire.bounds import seconds
 from gw.wire.elevenlabs_speak import WordBuilder, characters_of
-from gw.wire.elevenlabs_speak_live import last_boundary
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_request, decode_upstream
 from gw.wire.json_frames import Frame, session_failure, typed_frame
 from gw.wire.live_messages import SpeakMessage, Text, TtsCommand
 from gw.wire.query import encoding_field, int_field, is_true, query_pairs
+from gw.wire.whole_words import WholeWords
 
 PATH = "/tts"
 MODEL = "grok-tts"
@@ -156,7 +156,7 @@ class XaiSpeakClient:
         self._format = request.format
         self._frames: deque[str] = deque()
         self._waiting: deque[str | _End] = deque()
-        self._word = ""  # text after the last space
+        self._text = WholeWords()
         self._early_text = ""  # text before the first word of an utterance
         self._speaking = False
         self._ending: _End | None = None
@@ -169,11 +169,8 @@ class XaiSpeakClient:
         return self._frames.popleft() if self._frames else None
 
     def text(self, text: str) -> None:
-        text = self._word + text
-        cut = last_boundary(text)
-        self._word = text[cut:]
-        if cut:
-            self._waiting.append(text[:cut])
+        if words := self._text.add(text):
+            self._waiting.append(words)
             self._advance()
 
     def flush(self) -> None:
@@ -185,9 +182,8 @@ class XaiSpeakClient:
             self._end_text(_End.FINISH)
 
     def _end_text(self, end: _End) -> None:
-        if self._word:
-            self._waiting.append(self._word)
-            self._word = ""
+        if last := self._text.end():
+            self._waiting.append(last)
         self._waiting.append(end)
         self._advance()
 
@@ -196,7 +192,8 @@ class XaiSpeakClient:
 
     def clear(self) -> None:
         self._waiting.clear()
-        self._word = self._early_text = ""
+        self._text.end()
+        self._early_text = ""
         self.due = [event for event in self.due if isinstance(event, SpeakEnd)]
         if self._speaking or self._ending is not None:
             self._frames.append(_CLEAR)
