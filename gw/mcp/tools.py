@@ -34,7 +34,7 @@ _BODY_MEMBERS: Json = {
 }
 """Members whose schema is long, described by an example."""
 _NOT_FOR_AGENTS = ("capture", "phrase_cache")
-"""Members that no tool offers: what is kept of callers' words, and of speech, is for people to decide."""
+"""Members that no tool sets: what is kept of callers' words, and of speech, is for people to decide."""
 _PERIOD = ("period", "from", "to")
 _BOUNDS = ("minLength", "minimum", "maximum", "exclusiveMinimum")
 _EXPLAINED_ONCE = (*_PERIOD, "sort", "limit", "cursor", "fields")  # by the server's instructions
@@ -137,7 +137,7 @@ class McpTool:
         shape, definitions = self._answer_schema()
         listed = shape.get("properties", {}).get(rows.member, {}) if rows.member else shape
         row = _resolved(listed.get("items") or listed.get("additionalProperties") or {}, definitions)
-        return [name for name in row.get("properties", {}) if name != "phrase_cache"]  # for people, and the list of tools is to be short
+        return list(row.get("properties", {}))
 
     def _answer_schema(self) -> tuple[Json, Json]:
         """Return the schema of the operation's answer (the first, if there are alternatives), and its definitions."""
