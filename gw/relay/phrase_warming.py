@@ -27,7 +27,7 @@ ENDPOINT: Final = "/v1/cache/warm"
 ENOUGH_S: Final = 10.0
 """After so long no second take is begun: the client asks again for what is left."""
 KEEP_S: Final = 2.0
-"""For other processes to keep what was spoken."""
+"""Time for other processes to keep what was spoken."""
 
 
 async def warm_everywhere(relay: Relay, choice: SpeechChoice, rules: PhraseRules) -> tuple[int, Warmed]:

@@ -61,7 +61,7 @@ _LANGUAGES = " ar cs da nl en fil fr de hi id it ja ko mk ms fa pl pt ro ru es s
 _MOST_KEYTERMS, _LONGEST_KEYTERM = 100, 50
 _LONGEST_ENDPOINT_MS = 5_000
 _USUAL_ENDPOINT_MS = 400
-"""For requests without one: the vendor's own, says pipecat-ai. The page's 10 ms would end an utterance at every breath."""
+"""Value for requests without one: the vendor's own, says pipecat-ai. The page's 10 ms would end an utterance at every breath."""
 _WITHOUT_INTERIMS_S = 60.0
 _FLUSH_MARGIN_S = 0.3
 _PIECE_S = 3.0  # the page: "~3-second chunks"

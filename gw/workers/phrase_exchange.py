@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 
 import msgspec
@@ -30,7 +31,7 @@ from gw.workers.messages import (
 )
 
 ANSWER_S = 1.0
-"""For a worker to answer one question; it may be stuck."""
+"""Time for a worker to answer one question: it may be stuck."""
 PART_BYTES = 4_000_000
 
 
@@ -93,7 +94,7 @@ class WorkerCache:
             waiting.done.set()
 
     async def ask(self, question_of: Callable[[int], PhraseQuestion]) -> PhraseAnswer | None:
-        """Return the answer; None if there is none within ANSWER_S. What a question has done is done also then, though later."""
+        """Return the answer, or None if it takes longer than ANSWER_S. The worker still does what the question wants, though later."""
         if self._has_ended:
             return None
         id_, waiting = next(self._ids), _Waiting()
@@ -122,7 +123,7 @@ class WorkerCache:
         """Have the worker keep phrases, one part after another."""
         for part in _parts(phrases):
             state = pickle.dumps(part, protocol=5)
-            if await self.ask(lambda id_, state=state: KeepPhrases(id_, state)) is None:  # type: ignore[misc]
+            if await self.ask(partial(KeepPhrases, state=state)) is None:
                 return
 
 

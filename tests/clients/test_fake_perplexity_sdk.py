@@ -107,7 +107,7 @@ def test_a_refusal(addresses, who):
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_chat_of_openais_sdk(addresses, stream):
-    """Its cost in the reports is what the vendor states, to the nano-dollar."""
+    """Check that the reports have the cost which the vendor states, to the nano-dollar."""
     hi: Any = [{"role": "user", "content": "Who?"}]
     with openai.OpenAI(api_key="gw", base_url=addresses.gateway.base, max_retries=0) as client:
         call = client.chat.completions.with_raw_response.create

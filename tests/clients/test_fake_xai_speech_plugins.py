@@ -172,8 +172,8 @@ async def test_pipecat_listens_and_speaks_live(fake, address):
         words = [frame.text for frame in frames if isinstance(frame, TTSTextFrame)]
         pcm = sound(frames)
         ears = XAISTTService(api_key="test-key", ws_url=socket + "/stt", sample_rate=24_000)
-        heard = await run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame)
-        return [frame.text for frame in heard if isinstance(frame, TranscriptionFrame)], words, pcm
+        frames = await run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame)
+        return [frame.text for frame in frames if isinstance(frame, TranscriptionFrame)], words, pcm
 
     texts, words, pcm = await in_loop(use)
     assert [text.strip() for text in texts] == [TEXT]

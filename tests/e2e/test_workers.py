@@ -36,7 +36,7 @@ pytestmark = pytest.mark.process
 MESSAGES = [{"role": "user", "content": "hi"}]
 ADMIN = "b7d1f3a95c2e4860"
 PRICE_USD, ESTIMATE_USD = 0.012, 0.010
-"""Of one answer of the fake vendor, 12 tokens at 1000 USD per million; and of what is reserved: a token for 4 of 35 characters, and 2."""
+"""Cost of an answer of the fake vendor, 12 tokens at 1000 USD per million; and of its estimate: a token for 4 of 35 characters, and 2."""
 TEXT = """
 providers:
   up: {{type: openai, api_key: sk-0123456789abcdef, base_url: "{base_url}"}}

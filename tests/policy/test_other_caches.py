@@ -1,4 +1,4 @@
-"""What the phrase caches of several processes have together."""
+"""Test what the phrase caches of several processes have together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a refusal says where several processes share a limit: it is used up, it is not known, or this process is alone."""
+"""Test the reason of a refusal where several processes share a limit: it is used up, not known, or this process is alone."""
 
 from __future__ import annotations
 

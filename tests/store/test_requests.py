@@ -223,9 +223,9 @@ def test_the_end_of_an_id_is_looked_up_in_each_day(sqlite_db):
     write(db, [record("never", timestamp=-1e15), record("later", timestamp=1e15)])
     plans: list[tuple[str, object]] = []
     db.exec_trace = lambda cursor, sql, bindings: plans.append((sql, bindings)) or True
-    found = page(db, limit=9, log_filter=LogFilter(id_part="001f3"))
+    rows = page(db, limit=9, log_filter=LogFilter(id_part="001f3"))
     db.exec_trace = None
-    assert [row.id for row in found] == [f"{499:032x}"]
+    assert [row.id for row in rows] == [f"{499:032x}"]
     sql, bindings = plans[-1]
     steps = [str(row[3]) for row in db.execute(f"explain query plan {sql}", bindings)]
     assert any(step.startswith("SEARCH requests USING INDEX requests_ending (<expr>=? AND <expr>=?)") for step in steps), steps

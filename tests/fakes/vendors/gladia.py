@@ -24,7 +24,7 @@ HOST = "api.gladia.io"
 
 @attrs.define(kw_only=True)
 class FakeGladia(JobVendor):
-    """With `endpoint_s` an utterance ends after the silence that the session sets."""
+    """Answer as Gladia does. With `endpoint_s` an utterance ends after the silence that the session sets."""
 
     models: tuple[str, ...] = ("solaria-1", "solaria-3", "solaria-fusion")
     error_status: int = 0

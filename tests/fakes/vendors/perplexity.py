@@ -96,8 +96,8 @@ class FakePerplexity(ScriptedVendor):
     def _response(self, fields: Body) -> Body:
         output: list[Body] = []
         if _searches(fields):
-            found = {"id": 1, "title": "Example", "url": "https://example.com/", "snippet": "An example.", "source": "web"}
-            output.append({"type": "search_results", "queries": ["example"], "results": [found]})
+            result = {"id": 1, "title": "Example", "url": "https://example.com/", "snippet": "An example.", "source": "web"}
+            output.append({"type": "search_results", "queries": ["example"], "results": [result]})
         if self._calls_function(fields) and self.tool_call is not None:
             name, arguments = self.tool_call
             call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": name, "arguments": arguments}

@@ -31,7 +31,7 @@ _PREFIX = "/v1"
 
 @attrs.define(kw_only=True)
 class FakeXai(JobVendor):
-    """With `endpoint_s` an utterance ends after the silence that the session sets."""
+    """Answer as xAI does. With `endpoint_s` an utterance ends after the silence that the session sets."""
 
     models: tuple[str, ...] = ("grok-voice-transcribe-2.0", "grok-voice-transcribe-1.0")
     openai_errors: bool = False
