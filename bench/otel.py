@@ -11,6 +11,7 @@ by default, so smaller blocks cost more a request. The collector decodes every e
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bytecodes import answers
-from run import CACHED, Bench, build, wait_until_it_answers
+from run import CACHED, Bench, build, pinned, wait_until_it_answers
 
 from tests.fakes.otlp_receiver import Receiver, otlp_receiver
 
@@ -39,7 +40,7 @@ class OtelBench(Bench):
         self.telemetry = f'telemetry: {{otlp: {{endpoint: "{receiver.url}", signals: [{signals}]}}}}\n'
 
     def start_all(self) -> None:
-        self.start([build(self.folder, "fake_upstream"), str(self.upstream_port)])
+        self.start(pinned(1, build(self.folder, "fake_upstream"), str(self.upstream_port)))
         wait_until_it_answers(f"http://127.0.0.1:{self.upstream_port}/")
         self.gateways: dict[str, tuple[int, int]] = {}
         for name in ("off", "on"):
@@ -67,8 +68,9 @@ def main() -> None:
     parser.add_argument("--signals", default="traces,metrics", help="what is exported (the default of gw.yaml)")
     parser.add_argument("--mode", default="chat", choices=("chat", "stream"), help="a whole answer, or one in 16 pieces")
     options = parser.parse_args()
+    os.sched_setaffinity(0, {1})  # the gateways' processes have core 0, alone
     with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver, options.signals) as bench:
-        bench.setting("latency=0&tokens=16&interval=20000")
+        bench.setting("poll=0&latency=0&tokens=16&interval=20000")
         requests = {name: answers(port, options.mode) for name, (port, _) in bench.gateways.items()}
         used: dict[str, dict[str, list[float]]] = {name: {} for name in requests}
         expected = 0  # spans

@@ -31,9 +31,10 @@ class ExportStart:
 
 
 class ExportBatch(NamedTuple):
-    """Lines of committed records; none, to hear the counters."""
+    """Lines of committed records; none, to hear the counters. `is_last`: the process need not wait for more before it exports them."""
 
     lines: Sequence[bytes]
+    is_last: bool = True
 
 
 class ExportClose(NamedTuple):

@@ -4,9 +4,9 @@
     stdout ◀──counters, after each message──
     stderr ◀──a line of the log, once the gateway is gone and spans were dropped──
 
-The SDK's exporters block, and encoding takes the interpreter: so both are here. Records are encoded as they arrive. While a collector is
-away or slow, they wait; when QUEUED of them do, the oldest are dropped and counted. When stdin ends the gateway has ended, perhaps by
-kill -9: what waits is then sent for LAST_S.
+The SDK's exporters block, and encoding takes the interpreter: so both are here. Records are encoded as they arrive, and sent with those
+that came with them. While a collector is away or slow, they wait; when QUEUED of them do, the oldest are dropped and counted. When stdin
+ends the gateway has ended, perhaps by kill -9: what waits is then sent for LAST_S.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from gw.otel.record_encoding import EncodedRecord, RecordEncoder
 from gw.otel.spans import count_of, is_kept
 from gw.store.pipe_messages import framed, read_message
 from gw.store.record_lines import decode_record
+from gw.telemetry.process_limits import keep_freed_memory
 from gw.types.usage import RequestRecord
 
 QUEUED = 10_000
 """Records that wait for the collector, about 1.5 kB each; when full, the oldest are dropped and counted."""
 BATCH = 2_000
 """Spans in one request, of 1,000 requests with one call each: some 800 kB. Some services take 1 MB at most."""
-GATHER_S = 5.0  # records of this period share a request, unless OTEL_BSP_SCHEDULE_DELAY says otherwise
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between attempts while the collector is away
 METRICS_EVERY_S = 60.0  # unless OTEL_METRIC_EXPORT_INTERVAL says otherwise
 LAST_S = 2.0
@@ -53,19 +53,21 @@ def _period_s(variable: str, default: float) -> float:
 class ExportQueue:
     """Records that wait, and the counters of what became of the others. Any thread may use it."""
 
-    def __init__(self, limit: int = QUEUED, gather_s: float = GATHER_S) -> None:
-        self._limit, self._gather_s = limit, gather_s
+    def __init__(self, limit: int = QUEUED) -> None:
+        self._limit = limit
         self._changed = threading.Condition()
         self._records: deque[EncodedRecord] = deque()
         self._in_hand = 0
         self._waiting = 0
+        self._is_due = False
         self._exported = self._full = self._rejected = self._unsent = 0
         self._error = ""
         self._closing_at: float | None = None
 
-    def put(self, records: Sequence[EncodedRecord]) -> None:
-        """Add records; drop and count the oldest where there is no room."""
+    def put(self, records: Sequence[EncodedRecord], *, is_last: bool = True) -> None:
+        """Add records; drop and count the oldest where there is no room. More that belong to them follow unless `is_last`."""
         with self._changed:
+            self._is_due = is_last
             self._records.extend(records)
             self._waiting += sum([record.spans for record in records])
             while len(self._records) > self._limit:
@@ -105,7 +107,7 @@ class ExportQueue:
             self._changed.wait_for(lambda: self._records or self._closing_at is not None, timeout_s)
             if not self._records:
                 return None if self._closing_at is not None else []
-            self._changed.wait_for(lambda: self._waiting >= BATCH or self._closing_at is not None, self._gather_s)
+            self._changed.wait_for(lambda: self._is_due or self._waiting >= BATCH or self._closing_at is not None)
             return self._next_batch()
 
     def _next_batch(self) -> list[EncodedRecord]:
@@ -154,7 +156,7 @@ class ExportProgram:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self._source = source
         self._sink = sink
-        self._queue = ExportQueue(gather_s=_period_s("OTEL_BSP_SCHEDULE_DELAY", GATHER_S))
+        self._queue = ExportQueue()
 
     def run(self) -> None:
         """Take records in until the gateway closes or ends; meanwhile a thread sends them."""
@@ -184,7 +186,7 @@ class ExportProgram:
             if isinstance(message, ExportClose):
                 return message
             batch = cast("ExportBatch", message)
-            self._queue.put([*self._encoded(batch.lines)])
+            self._queue.put([*self._encoded(batch.lines)], is_last=batch.is_last)
             with suppress(BrokenPipeError):
                 self._answer()
         return None
@@ -269,5 +271,6 @@ def main() -> None:
         signal.signal(sent_to_all, signal.SIG_IGN)
     os.nice(_NICENESS)
     logging.disable()  # the SDK logs each fault; the gateway logs what the counters say, once
+    keep_freed_memory()
     gc.freeze()  # the modules' objects stay; what records are made of is not worth a look at all of them
     ExportProgram(sys.stdin.buffer, sys.stdout.buffer).run()

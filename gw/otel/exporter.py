@@ -26,8 +26,9 @@ from gw.store.process_pipes import make_room, receive_from, send_to
 from gw.store.record_lines import decode_record
 from gw.types.span_counts import SpanCounts
 
-QUEUED = 2_000  # lines that wait for the process, about 1 kB each; when full, the oldest are dropped and counted
-BATCH = 500  # lines in a message
+QUEUED = 4_000  # lines that wait for the process, about 1 kB each; when full, the oldest are dropped and counted
+TOGETHER = 1_000  # lines that are passed on before `Pace.gather_s` is over
+MESSAGE = 500  # lines in a message
 ANSWER_S = 10.0  # for one message: the process answers at once, also while the collector is away
 START_S = 30.0  # for the first answer of a process: before it, it loads its libraries, which takes long on a busy machine
 _ATTEMPT = b'"outcome":"'
@@ -39,14 +40,21 @@ _log = structlog.get_logger("gw.otel")
 
 @attrs.frozen(kw_only=True)
 class Pace:
-    gather_s: float = 2.0
-    """Lines of this period share a message, unless they are BATCH before: each message finds the process's code gone from the caches."""
+    gather_s: float = 5.0
+    """Lines of this period are passed on and exported together, unless they are TOGETHER before: each time the process's code is gone from
+    the processor's caches. As OTEL_BSP_SCHEDULE_DELAY says (`pace_in`)."""
     hear_s: float = 5.0
     """Time between two looks at the counters while nothing is committed."""
     restart_s: float = 5.0
     """Time between two starts of a process that dies."""
     last_s: float = 3.0
     """Time for what waits when the gateway closes."""
+
+
+def pace_in(environment: Mapping[str, str]) -> Pace:
+    """Return the pace that OpenTelemetry's variables set."""
+    delay_ms = environment.get("OTEL_BSP_SCHEDULE_DELAY", "")
+    return Pace(gather_s=float(delay_ms) / 1_000) if delay_ms.isdigit() and int(delay_ms) else Pace()
 
 
 class _ProcessLost(Exception):
@@ -96,7 +104,7 @@ class OtlpExporter:
         while len(self._lines) > QUEUED:
             self._before.dropped["queue_full"] += self._spans_in(self._lines.popleft())
         self._due.set()
-        if len(self._lines) >= BATCH:
+        if len(self._lines) >= TOGETHER:
             self._enough.set()
 
     def _spans_in(self, line: bytes) -> int:
@@ -130,8 +138,8 @@ class OtlpExporter:
             return False
 
     def _next_batch(self) -> list[bytes]:
-        if len(self._lines) > BATCH:
-            return [self._lines.popleft() for _ in range(BATCH)]
+        if len(self._lines) > MESSAGE:
+            return [self._lines.popleft() for _ in range(MESSAGE)]
         batch = list(self._lines)
         self._lines.clear()
         return batch
@@ -140,7 +148,7 @@ class OtlpExporter:
         """Send a batch and note the counters. Raises _ProcessLost; then the spans that the process had are counted as dropped."""
         self._sending = batch
         try:
-            counters = await self._answer(ExportBatch(batch))
+            counters = await self._answer(ExportBatch(batch, is_last=not self._lines))
         except _ProcessLost:
             self._settle(sum(map(self._spans_in, batch)))
             raise

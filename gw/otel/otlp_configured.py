@@ -13,7 +13,7 @@ from gw import __version__
 from gw.config.otlp_rules import check_otlp
 from gw.config.settings import SIGNALS, Settings
 from gw.otel.export_messages import ExportStart
-from gw.otel.exporter import OtlpExporter, open_exporter
+from gw.otel.exporter import OtlpExporter, open_exporter, pace_in
 
 _log = structlog.get_logger("gw.otel")
 
@@ -35,5 +35,5 @@ async def open_configured_exporter(settings: Settings) -> AsyncIterator[OtlpExpo
         ratio=otlp.sample_ratio, service=otlp.service_name, instance=settings.fleet.instance or socket.gethostname(),
         version=__version__,
     )  # fmt: skip
-    async with open_exporter(start, os.environ) as exporter:
+    async with open_exporter(start, os.environ, pace_in(os.environ)) as exporter:
         yield exporter

@@ -33,6 +33,11 @@ def tune_interpreter() -> None:
     gc.freeze()  # modules and settings live as long as the process: no need to examine them again
     gc.set_threshold(_YOUNG_OBJECTS)
     gc.enable()
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep the process's freed memory, up to _KEPT_BYTES."""
     if (mallopt := getattr(ctypes.PyDLL(None), "mallopt", None)) is not None:  # glibc
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
         mallopt(_M_MMAP_THRESHOLD, _MAPPED_BYTES)

@@ -34,11 +34,22 @@ def test_records_are_taken_in_order_and_counted():
 
 
 def test_a_request_has_a_bounded_number_of_spans_but_one_record_at_least():
-    queue = ExportQueue(gather_s=0)
+    queue = ExportQueue()
     large, small = msgspec.structs.replace(*encoded("a"), spans=BATCH + 5), msgspec.structs.replace(*encoded("b"), spans=BATCH - 3)
     queue.put([small, *encoded("c", "d"), large, *encoded("e")])
     assert [[record.spans for record in queue.take(0)] for _ in range(4)] == [[BATCH - 3, 2], [2], [BATCH + 5], [2]]
     assert queue.counters() == ExportCounters(pending=2)
+
+
+def test_records_wait_for_those_that_came_with_them():
+    queue, taken = ExportQueue(), []
+    first, others = encoded("a"), encoded("b", "c")
+    queue.put(first, is_last=False)
+    taking = threading.Thread(target=lambda: taken.extend([queue.take(600.0), queue.take(0)]))
+    taking.start()
+    queue.put(others)
+    taking.join(60)
+    assert taken == [first + others, []]
 
 
 def test_the_oldest_make_room():

@@ -17,7 +17,7 @@ import trio.testing
 from gw.otel import exporter as exporter_module
 from gw.otel.export_messages import ExportBatch
 from gw.otel.export_program import BATCH, QUEUED
-from gw.otel.exporter import OtlpExporter, Pace, open_exporter
+from gw.otel.exporter import OtlpExporter, Pace, open_exporter, pace_in
 from gw.store.pipe_messages import framed
 from gw.store.record_lines import encode_record
 from tests.fakes import ports
@@ -26,7 +26,7 @@ from tests.fakes.records import record
 from tests.otel.test_otlp_sender import start
 
 pytestmark = pytest.mark.process
-ENVIRONMENT = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_BSP_SCHEDULE_DELAY": "200"}
+ENVIRONMENT = {**os.environ, "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
 QUICK = Pace(gather_s=0.01, restart_s=0.1)
 
 
@@ -73,8 +73,8 @@ async def test_committed_records_arrive_and_are_counted():
 async def test_many_records_are_passed_on_before_their_time():
     with otlp_receiver() as receiver:
         async with open_exporter(start(receiver.url), ENVIRONMENT, attrs.evolve(QUICK, gather_s=600.0)) as exporter:
-            exporter.put(lines(*(f"{n}" for n in range(exporter_module.BATCH))))
-            await until(lambda: len(receiver.spans) == 2 * exporter_module.BATCH)
+            exporter.put(lines(*(f"{n}" for n in range(exporter_module.TOGETHER))))
+            await until(lambda: len(receiver.spans) == 2 * exporter_module.TOGETHER)
 
 
 async def test_a_process_that_loads_for_longer_than_an_answer_takes_loses_nothing(monkeypatch):
@@ -211,13 +211,18 @@ def test_what_could_not_be_sent_after_the_gateway_was_killed_is_in_its_log(free_
 def test_lines_that_the_process_does_not_take_are_bounded_and_counted():
     async def main() -> OtlpExporter:
         exporter = OtlpExporter(start("http://127.0.0.1:1"), ENVIRONMENT, Pace())
-        for at in range(0, 6_000, 1_000):
+        for at in range(0, exporter_module.QUEUED + 4_000, 1_000):
             exporter.put(lines(*(f"{at + n}" for n in range(1_000))))
         return exporter
 
     exporter = trio.run(main)
     assert exporter.counts.dropped["queue_full"] == 2 * 4_000
-    assert exporter.counts.pending == 2 * 2_000
+    assert exporter.counts.pending == 2 * exporter_module.QUEUED
+
+
+@pytest.mark.parametrize(("delay", "seconds"), [("200", 0.2), ("", Pace().gather_s), ("0", Pace().gather_s), ("soon", Pace().gather_s)])
+def test_the_delay_of_the_standard_variable(delay, seconds):
+    assert pace_in({"OTEL_BSP_SCHEDULE_DELAY": delay}).gather_s == seconds
 
 
 def test_the_process_gets_no_secret_of_the_gateway():
