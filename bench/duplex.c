@@ -2,9 +2,10 @@
  *
  *     duplex VENDOR_PORT
  *
- * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS TICK_US`. A caller's frame (640 bytes, binary)
+ * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS TICK_US TOGETHER`. A caller's frame (640 bytes, binary)
  * begins with the time at which it is due, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its
- * transcript, every fiftieth (once a second) a final one. A frame is due 20 ms after the one before was due, however late that
+ * transcript, every fiftieth (once a second) a final one. Callers begin to speak in the course of the first second, so the finals of
+ * all are spread over each second; with TOGETHER 1 they begin within 20 ms, so all their finals are due in the same 20 ms. A frame is due 20 ms after the one before was due, however late that
  * was sent, and its time runs from when it is due until its answer has been read: whatever makes this program late is in it.
  * Each run ends with one JSON object: frames sent, answered, and answered out of order; that time (ms); how much later than due the
  * frames were sent (ms); and the time from when a frame was sent, less all that it may have waited for this program, at the vendor and at
@@ -288,7 +289,7 @@ static void print_quantiles(const char *name, double *values, size_t count) {
     printf(", \"%s\": {\"p50_ms\": %.3f, \"p99_ms\": %.3f, \"p999_ms\": %.3f, \"max_ms\": %.3f}", name, AT(0.5), AT(0.99), AT(0.999), AT(1.0));
 }
 
-static void run(int port, const char *path, int count, int seconds, int tick_us) {
+static void run(int port, const char *path, int count, int seconds, int tick_us, int together) {
     Session **callers = calloc(count, sizeof *callers);
     most = (size_t)count * 50 * (seconds + 5);
     times_ms = malloc(most * sizeof *times_ms);
@@ -299,7 +300,7 @@ static void run(int port, const char *path, int count, int seconds, int tick_us)
     long long begun = now_ns() + OPENING_NS, end = begun + seconds * SECOND_NS, now, tick = tick_us * 1000LL;
     for (int id = 0; id < count; id++) {
         long long after = EVERY_NS * id / count;
-        callers[id]->next = callers[id]->expected = begun + (tick ? after / tick * tick : after);
+        callers[id]->next = callers[id]->expected = begun + (tick ? after / tick * tick : after) + (together ? 0 : EVERY_NS * (id % FINAL));
     }
     int more = 0;
     while ((now = now_ns()) < end + SECOND_NS) {
@@ -335,10 +336,10 @@ int main(int count, char **words) {
     watch(polling, 0, 0);
     for (;;) {
         char line[1200], path[1000];
-        int port, sessions, seconds, tick_us, more;
+        int port, sessions, seconds, tick_us, together, more;
         if (!turn(0, NEVER, &more)) continue;
         if (!fgets(line, sizeof line, stdin)) return 0;
-        if (sscanf(line, "%d %999s %d %d %d", &port, path, &sessions, &seconds, &tick_us) != 5) return 2;
-        run(port, path, sessions, seconds, tick_us);
+        if (sscanf(line, "%d %999s %d %d %d %d", &port, path, &sessions, &seconds, &tick_us, &together) != 6) return 2;
+        run(port, path, sessions, seconds, tick_us, together);
     }
 }

@@ -1,6 +1,6 @@
 """Measure duplex audio sessions: many callers who send a frame every 20 ms and are answered on each, with and without gw.
 
-    python bench/duplex.py [--sessions 200] [--seconds 60] [--workers N] [--tick MS] [--alone] [--python PATH]
+    python bench/duplex.py [--sessions 200] [--seconds 60] [--workers N] [--tick MS] [--together] [--alone] [--python PATH]
 
 Needs Linux, gcc and two cores: the gateway has core 0, callers and the vendor have core 1. The vendor speaks Deepgram's live
 transcription and so do the callers, so frames pass through. With `--workers 2` or more nothing has a core of its own: the gateway's
@@ -12,8 +12,10 @@ callers or vendor late, this program included, is part of "added". "gateway" is 
 vendor: the time from when a frame was sent, less all that it may have waited until they looked at their sockets.
 
 Callers and vendor look at their sockets once in `--tick` milliseconds and sleep in between, so half of a tick to two of them are in each
-time. `--tick 0`: they never sleep, and take a core. A run of which the host of this machine has taken more than a percent or two says
-more about its other guests than about the gateway.
+time. `--tick 0`: they never sleep, and take a core. Each caller gets a final transcript once a second, and callers begin in the course of
+a second; with `--together` they begin within 20 ms, so that the finals of all are due in the same 20 ms, again and again. With `--alone`
+(needs root) other programs of this machine wait, and callers and vendor, who would be on other machines, come first. A run of which the
+host of this machine has taken more than a percent or two says more about its other guests than about the gateway.
 """
 
 from __future__ import annotations
@@ -61,16 +63,17 @@ class Results(TypedDict):
 class Sides:
     """The callers and the vendor, one process. `core`: it has this one."""
 
-    def __init__(self, tool: str, vendor: int, tick_ms: float, core: int | None) -> None:
-        pipe, command = subprocess.PIPE, [tool, str(vendor)]
-        self.tick_us = round(tick_ms * 1000)
+    def __init__(self, tool: str, vendor: int, tick_ms: float, core: int | None, *, together: bool, first: bool) -> None:
+        """`first`: they run whenever they are ready, before the gateway's processes."""
+        pipe, command = subprocess.PIPE, [*(["chrt", "--fifo", "10"] if first else []), tool, str(vendor)]
+        self.tick_us, self.together = round(tick_ms * 1000), int(together)
         self.process = subprocess.Popen(
             command if core is None else pinned(core, *command), stdin=pipe, stdout=pipe, text=True, bufsize=1
         )
 
     def begin(self, port: int, sessions: int, seconds: int) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{port} {PATH} {sessions} {seconds} {self.tick_us}\n")
+        self.process.stdin.write(f"{port} {PATH} {sessions} {seconds} {self.tick_us} {self.together}\n")
 
     def results(self) -> Results:
         assert self.process.stdout is not None
@@ -117,15 +120,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--tick", type=float, default=1.0, metavar="MS", help="how often callers and vendor look at their sockets")
+    parser.add_argument("--together", action="store_true", help="all callers begin within 20 ms")
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
+    parser.add_argument("--alone", action="store_true", help="callers and vendor first, other programs of this machine last (needs root)")
     options = parser.parse_args()
     if options.alone:
         run_alone()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         tool, vendor, port = build(folder, "duplex"), free_port(), free_port()
-        sides = Sides(tool, vendor, options.tick, 1 if options.workers == 1 else None)
+        core = 1 if options.workers == 1 else None
+        sides = Sides(tool, vendor, options.tick, core, together=options.together, first=options.alone)
         try:
             direct = sides.run(vendor, options.sessions, min(10, options.seconds))
             started = gateway(folder, options.python, port, vendor, options.workers)
