@@ -123,7 +123,7 @@ def _figure(session: Session, name: str) -> float | None:
         case "turns":
             return len({record.turn_id for record in records if record.turn_id is not None})
         case "interruptions":
-            return len({r.turn_id or r.id for r in records if r.status == "cancelled" and r.modality != "stt"})
+            return len({r.turn_id or r.id for r in records if r.was_interrupted})
         case "fallbacks":
             return sum(record.fell_back for record in records)
         case "errors":

@@ -28,7 +28,7 @@ class UnknownTurnError(UnknownNameError, code="turn_not_found", kind="turn"):
 class TurnSummary(Schema):
     """Times count from the turn's beginning: the end of the caller's speech, else that of the first request.
 
-    `first_audio_ms`: until the first sound of the answer.
+    `first_audio_ms`: until the first sound of the answer. `interrupted`: the caller left before an answer or its speech was complete.
     """
 
     turn_id: str
@@ -42,6 +42,7 @@ class TurnSummary(Schema):
     unpriced_requests: int
     errors: int
     fallbacks: int
+    interrupted: bool
     requests: int
     models: dict[Modality, str]
 
@@ -185,6 +186,7 @@ def _summary(turn: Turn) -> TurnSummary:
         + sum(part.cost_nusd is None for part in speech),
         errors=sum(record.failed for record in records),
         fallbacks=sum(record.fell_back for record in records),
+        interrupted=any(record.was_interrupted for record in records),
         requests=len(records),
         models=models | {record.modality: record.model_id for record in records},
     )
@@ -239,7 +241,7 @@ TURNS: FilteredList[TurnFilter, Turn, TurnSummary] = FilteredList(
     row="turn", default=50, most=200, orders=orders("first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks"),
     columns=(
         "turn_id", "session_id", "project", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "unpriced_requests", "errors",
-        "fallbacks", "requests", "models", "first_request_id",
+        "fallbacks", "interrupted", "requests", "models", "first_request_id",
     ),
     check=turn_filter, newest=queries.newest_turns, every=queries.all_turns, rows=summaries, in_order=_ordered,
 )  # fmt: skip

@@ -247,7 +247,9 @@ _LOG_COLUMNS = (
     "id", "timestamp", "project", "modality", "model_id", "status", "error_code", "fallback_from", "ttfb_ms", "total_latency_ms",
     "cost_usd",
 )  # fmt: skip
-_TURN_COLUMNS = ("turn_id", "session_id", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks", "requests")
+_TURN_COLUMNS = (
+    "turn_id", "session_id", "timestamp", "first_audio_ms", "duration_ms", "cost_usd", "errors", "fallbacks", "interrupted", "requests",
+)
 _SESSION_COLUMNS = (
     "session_id", "project", "timestamp", "length_ms", "turns", "first_audio_p50_ms", "first_audio_p95_ms", "interruptions",
     "fallbacks", "errors", "cost_usd",

@@ -294,6 +294,11 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
         return self.status == "error" and not self.refused
 
     @property
+    def was_interrupted(self) -> bool:
+        """Return whether the caller left before the answer was complete. Who ends a live transcription interrupts nothing."""
+        return self.status == "cancelled" and self.modality != "stt"
+
+    @property
     def parts(self) -> list[AttemptRecord]:
         """Return the attempts with a part of their own in the cost; empty where all of it is the one vendor's."""
         return [attempt for attempt in self.attempts if attempt.pricing_source] if len(self.attempts) > 1 else []

@@ -78,6 +78,8 @@ async def test_the_figures_of_a_conversation(setup, mock_clock):
     for turn in whole["conversation"]:
         detail = await setup.json(f"/api/turns/{turn['turn_id']}?session=call/1%20%232")
         assert turn.items() <= detail.items()
+    assert [turn["interrupted"] for turn in whole["conversation"]] == [False] * 4 + [True]
+    assert [turn["turn_id"] for turn in await setup.json("/api/turns?trouble=interruption") if turn["interrupted"]] == ["turn-4"]
     [alone] = whole["others"]
     assert alone == next(record for record in records if record["turn_id"] is None)
 

@@ -1012,6 +1012,7 @@ export interface Shapes {
     unpriced_requests: number;
     errors: number;
     fallbacks: number;
+    interrupted: boolean;
     requests: number;
     models: { [key: string]: string };
     stages: Shapes["TurnStage"][];
@@ -1052,6 +1053,7 @@ export interface Shapes {
     unpriced_requests: number;
     errors: number;
     fallbacks: number;
+    interrupted: boolean;
     requests: number;
     models: { [key: string]: string };
   };
