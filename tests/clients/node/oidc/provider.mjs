@@ -1,6 +1,6 @@
 // An OpenID provider on a free loopback port, with one client and two people. GW_URL: the gateway that signs people in with it.
 // ID_TOKEN_ALG: how ID tokens are signed. A line on its standard input changes its keys: from then on it signs with others.
-import { generateKeyPairSync } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 import Provider from "oidc-provider";
@@ -12,9 +12,15 @@ const after = AbortSignal.timeout.bind(AbortSignal);
 AbortSignal.timeout = (ms) => after(10 * ms);
 const groups = { ana: ["staff"], bob: ["visitors"] };
 
+// By way of PEM: now and then Node 20 hangs for ever in exporting a key that it has just generated (one of some thousand keys).
+const encoding = { privateKeyEncoding: { type: "pkcs8", format: "pem" }, publicKeyEncoding: { type: "spki", format: "pem" } };
+
 function keys() {
   const kinds = { rsa: { modulusLength: 2048 }, ec: { namedCurve: "P-256" }, ed25519: {} };
-  return Object.entries(kinds).map(([kind, options]) => generateKeyPairSync(kind, options).privateKey.export({ format: "jwk" }));
+  return Object.entries(kinds).map(([kind, options]) => {
+    const pem = generateKeyPairSync(kind, { ...options, ...encoding }).privateKey;
+    return createPrivateKey(pem).export({ format: "jwk" });
+  });
 }
 
 function handler(issuer) {
