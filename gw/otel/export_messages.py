@@ -6,7 +6,7 @@ last, when everything was sent or its time is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import attrs
@@ -28,6 +28,12 @@ class ExportStart:
     """Name of the service; "" = that of the environment, else `gw`."""
     instance: str
     version: str
+
+
+def period_s(environment: Mapping[str, str], variable: str, default: float) -> float:
+    """Return the milliseconds of one of OpenTelemetry's variables in seconds; `default` without a whole number above 0."""
+    value = environment.get(variable, "")
+    return int(value) / 1_000 if value.isdecimal() and int(value) else default
 
 
 class ExportBatch(NamedTuple):

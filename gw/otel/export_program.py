@@ -25,7 +25,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import BinaryIO, cast
 
-from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, Signal
+from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, Signal, period_s
 from gw.otel.otlp_sender import OtlpSender, Sent
 from gw.otel.record_encoding import EncodedRecord, RecordEncoder
 from gw.otel.spans import count_of, is_kept
@@ -42,12 +42,6 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between attempts while the collect
 METRICS_EVERY_S = 60.0  # unless OTEL_METRIC_EXPORT_INTERVAL says otherwise
 LAST_S = 2.0
 _NICENESS = 5  # requests come first
-
-
-def _period_s(variable: str, default: float) -> float:
-    """Return the milliseconds of a variable in seconds."""
-    value = os.environ.get(variable, "")
-    return float(value) / 1_000 if value.isdigit() and int(value) else default
 
 
 class ExportQueue:
@@ -220,7 +214,7 @@ class ExportProgram:
 
     def _export(self) -> None:
         """Send what waits until the queue is closed, and metrics when they are due."""
-        every_s = _period_s("OTEL_METRIC_EXPORT_INTERVAL", METRICS_EVERY_S)
+        every_s = period_s(os.environ, "OTEL_METRIC_EXPORT_INTERVAL", METRICS_EVERY_S)
         metrics_at = time.monotonic() + every_s
         while (records := self._queue.take(max(0.0, metrics_at - time.monotonic()))) is not None:
             if records and not self._send_batch(records):

@@ -20,7 +20,7 @@ import trio
 
 from gw.engines.environment import child_environment
 from gw.errors import one_error
-from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart
+from gw.otel.export_messages import ExportBatch, ExportClose, ExportCounters, ExportStart, period_s
 from gw.otel.spans import count_of, is_kept
 from gw.store.process_pipes import make_room, receive_from, send_to
 from gw.store.record_lines import decode_record
@@ -53,8 +53,7 @@ class Pace:
 
 def pace_in(environment: Mapping[str, str]) -> Pace:
     """Return the pace that OpenTelemetry's variables set."""
-    delay_ms = environment.get("OTEL_BSP_SCHEDULE_DELAY", "")
-    return Pace(gather_s=float(delay_ms) / 1_000) if delay_ms.isdigit() and int(delay_ms) else Pace()
+    return Pace(gather_s=period_s(environment, "OTEL_BSP_SCHEDULE_DELAY", Pace().gather_s))
 
 
 class _ProcessLost(Exception):

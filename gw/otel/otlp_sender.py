@@ -195,4 +195,4 @@ class OtlpSender:
 def _retry_after_s(response: ExportAnswer) -> float:
     """Return the seconds of `Retry-After`; 0 without it. A date is not worth a parser here: the usual pauses follow."""
     value = response.headers.get("retry-after", "").strip()
-    return min(float(value), 3_600.0) if value.isdigit() else 0.0
+    return min(float(value), 3_600.0) if value.isdecimal() else 0.0

@@ -220,7 +220,7 @@ def test_lines_that_the_process_does_not_take_are_bounded_and_counted():
     assert exporter.counts.pending == 2 * exporter_module.QUEUED
 
 
-@pytest.mark.parametrize(("delay", "seconds"), [("200", 0.2), ("", Pace().gather_s), ("0", Pace().gather_s), ("soon", Pace().gather_s)])
+@pytest.mark.parametrize(("delay", "seconds"), [("200", 0.2), ("", Pace().gather_s), ("0", Pace().gather_s), ("²", Pace().gather_s)])
 def test_the_delay_of_the_standard_variable(delay, seconds):
     assert pace_in({"OTEL_BSP_SCHEDULE_DELAY": delay}).gather_s == seconds
 

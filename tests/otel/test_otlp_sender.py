@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from gw.otel.export_messages import ExportStart
-from gw.otel.otlp_sender import OtlpSender, Sent
+from gw.otel.otlp_sender import ExportAnswer, OtlpSender, Sent, _retry_after_s
 from gw.otel.record_encoding import RecordEncoder
 from gw.otel.spans import span_id_of, spans_of, trace_id_of
 from gw.types.ids import TraceContext
@@ -112,6 +112,11 @@ def test_answers_that_refuse(status, headers, sent):
         receiver.answers = [(status, headers, b"")]
         assert OtlpSender(start(receiver.url)).send("traces", entries("traces", record())) == sent
         assert len(receiver.requests) == 1
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("30", 30.0), ("", 0.0), ("²", 0.0), ("Fri, 27 Nov 2026 04:00:00 GMT", 0.0)])
+def test_the_pause_that_a_collector_wants(value, seconds):
+    assert _retry_after_s(ExportAnswer(503, "", {"retry-after": value}, b"")) == seconds
 
 
 def test_each_export_has_its_own_body_and_the_cookies_of_the_collector():
