@@ -47,6 +47,8 @@ def test_records_wait_for_those_that_came_with_them():
     queue.put(first, is_last=False)
     taking = threading.Thread(target=lambda: taken.extend([queue.take(600.0), queue.take(0)]))
     taking.start()
+    taking.join(0.2)
+    assert taking.is_alive()
     queue.put(others)
     taking.join(60)
     assert taken == [first + others, []]
