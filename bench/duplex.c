@@ -5,8 +5,9 @@
  * reads runs from its standard input, a line each: `PORT PATH SESSIONS SECONDS TICK_US TOGETHER`. A caller's frame (640 bytes, binary)
  * begins with the time at which it is due, 16 hex digits; the answer is a Deepgram `Results` message that holds them as its
  * transcript, every fiftieth (once a second) a final one. Callers begin to speak in the course of the first second, so the finals of
- * all are spread over each second; with TOGETHER 1 they begin within 20 ms, so all their finals are due in the same 20 ms. A frame is due 20 ms after the one before was due, however late that
- * was sent, and its time runs from when it is due until its answer has been read: whatever makes this program late is in it.
+ * all are spread over each second; with TOGETHER 1 they begin within 20 ms, so all their finals are due in the same 20 ms.
+ * A frame is due 20 ms after the one before was due, however late that was sent, and its time runs from when it is due until its
+ * answer has been read: whatever makes this program late is in it.
  * Each run ends with one JSON object: frames sent, answered, and answered out of order; that time (ms); how much later than due the
  * frames were sent (ms); and the time from when a frame was sent, less all that it may have waited for this program, at the vendor and at
  * the caller: since the program last looked at its sockets (ms). Frames larger than the buffer are not expected.

@@ -5,7 +5,7 @@
 Two gateways are sent the same requests in turn, in blocks. Reported is what the kernel has accounted to each of their processes (all
 threads, `/proc/PID/task/*/schedstat`), for a request: the median of the blocks of each, and the median of the differences within a
 round, so that what changes slowly on the machine is in neither. A block ends when its spans have arrived; they share exports as they do
-by default, so smaller blocks cost more a request. The collector decodes every export in this program.
+by default, so smaller blocks cost more a request. The collector decodes every export in this program. Needs two cores: the gateways' processes have core 0, all else core 1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--signals", default="traces,metrics", help="what is exported (the default of gw.yaml)")
     parser.add_argument("--mode", default="chat", choices=("chat", "stream"), help="a whole answer, or one in 16 pieces")
     options = parser.parse_args()
-    os.sched_setaffinity(0, {1})  # the gateways' processes have core 0, alone
+    os.sched_setaffinity(0, {1})
     with tempfile.TemporaryDirectory() as folder, otlp_receiver() as receiver, OtelBench(Path(folder), receiver, options.signals) as bench:
         bench.setting("poll=0&latency=0&tokens=16&interval=20000")
         requests = {name: answers(port, options.mode) for name, (port, _) in bench.gateways.items()}

@@ -295,7 +295,7 @@ class RequestRecord(_RequestFacts, frozen=True, kw_only=True):
 
     @property
     def was_interrupted(self) -> bool:
-        """Return whether the caller left before the answer was complete. Who ends a live transcription interrupts nothing."""
+        """Return whether the caller left before the answer was complete. The end of a live transcription interrupts nothing."""
         return self.status == "cancelled" and self.modality != "stt"
 
     @property
