@@ -15,7 +15,7 @@ class WholeWords:
         self._begun = ""
 
     def add(self, text: str) -> str:
-        """Return the words that are complete now, each with the space after it; "" if none is."""
+        """Return the words that are complete now, each with the space after it; "" while there are none."""
         text = self._begun + text
         cut = _last_boundary(text)
         self._begun = text[cut:]
