@@ -159,6 +159,9 @@ async def test_pipecat_speaks_a_complete_text(fake, address):
 
 
 async def test_pipecat_listens_and_speaks_live(fake, address):
+    """Pipecat drops what is said before `transcript.created`, so the microphone waits for it."""
+    fake.created_after_s = 0.2
+
     async def use() -> tuple[list[str], list[str], bytes]:
         from pipecat.frames.frames import TranscriptionFrame, TTSSpeakFrame, TTSStoppedFrame, TTSTextFrame
         from pipecat.services.xai.stt import XAISTTService
@@ -172,7 +175,7 @@ async def test_pipecat_listens_and_speaks_live(fake, address):
         words = [frame.text for frame in frames if isinstance(frame, TTSTextFrame)]
         pcm = sound(frames)
         ears = XAISTTService(api_key="test-key", ws_url=socket + "/stt", sample_rate=24_000)
-        frames = await run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame)
+        frames = await run([ears], spoken(pcm + bytes(48_000)), TranscriptionFrame, ears._session_ready.wait)
         return [frame.text for frame in frames if isinstance(frame, TranscriptionFrame)], words, pcm
 
     texts, words, pcm = await in_loop(use)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -38,10 +38,13 @@ def address(demo, quiet):
     return {"base_url": demo.base, "api_key": "any"}
 
 
-async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> list[Any]:
+async def run(
+    processors: Sequence[Any], frames: Sequence[Any], until: type, session_ready: Callable[[], Awaitable[Any]] | None = None
+) -> list[Any]:
     """Send `frames` through the pipeline; everything that came out at its end up to the first frame of type `until`.
 
-    A type among `frames` holds back those after it until a frame of that type has come out.
+    A type among `frames` holds back those after it until a frame of that type has come out. `session_ready` is waited for before the
+    first frame: some services drop what is said before their vendor has begun the session.
     """
     from pipecat.frames.frames import EndFrame, ErrorFrame
     from pipecat.pipeline.pipeline import Pipeline
@@ -79,6 +82,8 @@ async def run(processors: Sequence[Any], frames: Sequence[Any], until: type) -> 
 
     async def feed() -> None:
         await ready.wait()
+        if session_ready is not None:
+            await session_ready()
         for frame in frames:
             if isinstance(frame, type):
                 async with arrived:

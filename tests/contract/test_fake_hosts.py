@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import errno
+import socket
+import ssl
+import struct
+from functools import partial
 
 import trio
+import trustme
 
 from tests.fakes.serve import serve_asgi
 
@@ -41,5 +46,37 @@ async def test_a_send_that_fails_while_its_client_leaves_does_not_end_the_server
                     await stream.send_all(b"GET / HTTP/1.1\r\nHost: fake\r\n\r\n")
                     assert (await stream.receive_some(12)) == b"HTTP/1.1 200"
                 while failed < n:
+                    await trio.lowlevel.checkpoint()
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_client_that_resets_its_tls_connection_does_not_end_the_server():
+    ended = 0
+
+    async def app(scope, receive, send):
+        nonlocal ended
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            while True:
+                await send({"type": "http.response.body", "body": bytes(65_536), "more_body": True})
+        finally:
+            ended += 1
+
+    authority, context = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(partial(serve_asgi, app, context))
+            host, port = address.removeprefix("https://").split(":")
+            for n in (1, 2):
+                plain = await trio.open_tcp_stream(host, int(port))
+                stream = trio.SSLStream(plain, trusting, server_hostname=host, https_compatible=True)
+                await stream.send_all(b"GET / HTTP/1.1\r\nHost: fake\r\n\r\n")
+                assert (await stream.receive_some(12)) == b"HTTP/1.1 200"
+                plain.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                plain.socket.close()
+                while ended < n:
                     await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()

@@ -43,13 +43,16 @@ class StreamTransport(Transport):
             await self._stream.send_eof()
 
     def abort(self) -> None:
-        if isinstance(self._stream, trio.StapledStream):
-            self._stream.send_stream.close()
-            self._stream.receive_stream.close()
-        elif isinstance(self._stream, trio.SocketStream):
-            self._stream.socket.close()
+        stream = self._stream
+        while isinstance(stream, trio.SSLStream):
+            stream = stream.transport_stream
+        if isinstance(stream, trio.StapledStream):
+            stream.send_stream.close()
+            stream.receive_stream.close()
+        elif isinstance(stream, trio.SocketStream):
+            stream.socket.close()
         else:
-            self._stream.abort()
+            stream.abort()
 
     async def aclose(self) -> None:
         self.abort()

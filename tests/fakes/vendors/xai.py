@@ -34,6 +34,8 @@ class FakeXai(JobVendor):
     """Answer as xAI does. With `endpoint_s` an utterance ends after the silence that the session sets."""
 
     models: tuple[str, ...] = ("grok-voice-transcribe-2.0", "grok-voice-transcribe-1.0")
+    created_after_s: float = 0.0
+    """After how long a transcription begins, which `transcript.created` says."""
     openai_errors: bool = False
     """Scripted errors have OpenAI's shape, whose codes a suite may choose."""
 
@@ -96,6 +98,7 @@ class FakeXai(JobVendor):
         request = xai_listen.parse_query(peer.query)
         peer.entry.fields |= dict(parse_qsl(peer.query.decode())) | {"keyterm": list(request.keyterms)}
         server = XaiListenServer(request)
+        await trio.sleep(self.created_after_s)
         await peer.send(*server.opening())
         listener = self.make_listener(request.format, speakers=("0", "1") if request.diarize else ())
         endpoint_s = (request.endpointing_ms or 0) / 1000
