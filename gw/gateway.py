@@ -9,6 +9,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import attrs
+import msgspec
 import trio
 
 from gw import __version__
@@ -217,8 +218,7 @@ class FrontBank(SharedBank, Protocol):
     def use(self, fleet: SharedBank) -> None: ...
 
 
-@attrs.frozen(kw_only=True)
-class ProcessShare:
+class ProcessShare(msgspec.Struct, frozen=True, kw_only=True):
     """Store, configuration and bank of a process that is one of several of a gateway; another one has the database."""
 
     store: Store

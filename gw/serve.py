@@ -24,7 +24,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import attrs
+import msgspec
 import structlog
 import trio
 
@@ -56,8 +56,7 @@ NO_MANAGER = ServiceManager()
 _log = structlog.get_logger("gw.serve")
 
 
-@attrs.frozen(kw_only=True)
-class ServeInfo:
+class ServeInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a daemon that listens."""
 
     url: str
@@ -165,8 +164,8 @@ async def serve(
     plane, config, limits = DataPlane(gateway), gateway.settings.serve, ServerLimits()
     dispatcher = Dispatcher(gateway, plane, plane.serves, drain)
     if descriptors is not None:
-        config = attrs.evolve(config, max_in_flight=min(config.max_in_flight, streams_possible(descriptors)))
-        limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
+        config = msgspec.structs.replace(config, max_in_flight=min(config.max_in_flight, streams_possible(descriptors)))
+        limits = msgspec.structs.replace(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
     gateway.background.occupancy = drain
     async with trio.open_nursery() as nursery:
         nursery.start_soon(plane.run)

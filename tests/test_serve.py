@@ -137,7 +137,7 @@ async def test_one_limit_for_bodies_on_every_path_in_the_callers_protocol(chunke
             assert (path, answer.status) == (path, 413)
             assert "larger than 1000 bytes" in message_of(msgspec.json.decode(answer.body))
             assert (await post(path, 1_000)).status != 413
-        larger = attrs.evolve(running.gateway.settings, serve=attrs.evolve(running.gateway.settings.serve, max_body_mb=0.002))
+        larger = attrs.evolve(running.gateway.settings, serve=msgspec.structs.replace(running.gateway.settings.serve, max_body_mb=0.002))
         assert await running.gateway.reload(larger) == ()
         for path in ERRORS:
             assert [(await post(path, size)).status == 413 for size in (2_000, 2_001)] == [False, True]

@@ -12,7 +12,6 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from typing import Literal, cast
 
-import attrs
 import msgspec
 
 from gw.admin.request_models import one_of
@@ -24,8 +23,7 @@ FORMATS = ("csv", "json")
 PAGE_ROWS = 500
 
 
-@attrs.frozen
-class ExportPage:
+class ExportPage(msgspec.Struct, frozen=True):
     """Encoded rows, without what stands between pages. `cursor` is the place of the last row; None = there are no more rows."""
 
     text: bytes

@@ -7,7 +7,7 @@ from functools import partial
 from operator import attrgetter
 from typing import Generic, TypeVar
 
-import attrs
+import msgspec
 
 from gw.admin.downloads import ExportPage, RowExport, checked_format, encoded
 from gw.admin.periods import read_period
@@ -74,8 +74,7 @@ def page_in_order(
     return [rows[n] for n in places[first : first + count]]
 
 
-@attrs.frozen(kw_only=True)
-class FilteredList(Generic[F, T, R]):
+class FilteredList(msgspec.Struct, Generic[F, T, R], frozen=True, kw_only=True):
     """A list of what requests are part of. The store may call the functions in another process, so they belong to modules."""
 
     row: str

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 from statistics import fmean
 
-import attrs
+import msgspec
 
 from gw.admin.request_models import project_filter
 from gw.admin.schemas import Schema, Usd, usd
@@ -48,8 +48,7 @@ class Forecast(Schema):
     projects: dict[str, MonthEstimate]
 
 
-@attrs.frozen(kw_only=True)
-class _Month:
+class _Month(msgspec.Struct, frozen=True, kw_only=True):
     """The current UTC month: its days, the elapsed share of today, and each project's daily budget in nano-USD."""
 
     name: str

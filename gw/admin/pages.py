@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import attrs
+import msgspec
 from msgspec import Meta
 
 from gw.admin import fallbacks, first_audio_reports, forecast, keys, listings, reports
@@ -371,14 +371,13 @@ def settings_page(
 
 def _setting_values(value: object, path: tuple[str | int, ...], origins: Origins) -> Iterator[SettingValue]:
     """Yield the leaves below `value`, in the order of their declaration."""
-    kind = type(value)
-    if attrs.has(kind):
-        for field in attrs.fields(kind):
-            yield from _setting_values(getattr(value, field.name), (*path, field.name), origins)
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from _setting_values(getattr(value, name), (*path, name), origins)
     elif isinstance(value, Mapping):
         for name, child in value.items():
             yield from _setting_values(child, (*path, str(name)), origins)
-    elif isinstance(value, tuple) and value and attrs.has(type(value[0])):
+    elif isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
         for number, child in enumerate(value):
             yield from _setting_values(child, (*path, number), origins)
     else:

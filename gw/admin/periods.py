@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-import attrs
+import msgspec
 from msgspec import Meta
 
 from gw.admin.request_models import PERIODS, first_day, one_of, whole_number
@@ -32,8 +32,7 @@ _FINEST_SPLIT = ((3_600, 60), (7 * DAY_S, 3_600), (_LONGEST_S, DAY_S))
 """(length in seconds, seconds between two points) of a single line, and of one line per model or the like."""
 
 
-@attrs.frozen(kw_only=True)
-class Period:
+class Period(msgspec.Struct, frozen=True, kw_only=True):
     """`since` None = the first record. `open`: it ends now, so everything from `since` on is part of it."""
 
     name: PeriodName

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import attrs
 import click
+import msgspec
 
 from gw.cli.backend import Backend, NoDaemon
 from gw.cli.config_file import defaults, load
@@ -55,7 +56,7 @@ def mcp(
     token = Secret(key) if key else settings.auth.admin_token
     redactor.learn([settings.mcp_token, token])
     if transport == "http":
-        check_mcp_bind(attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token)), host)
+        check_mcp_bind(attrs.evolve(settings, auth=msgspec.structs.replace(settings.auth, admin_token=token)), host)
     port = settings.mcp.port if port is None else port
 
     def ready(url: str, place: str) -> None:

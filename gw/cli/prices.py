@@ -9,8 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
+import msgspec
 import trio
 
 from gw.admin.price_check import PRICE_FIELDS, old_tables, prices_of, unpriced_of
@@ -150,8 +150,8 @@ def price_changes(provider_type: str, table: Sequence[RateRow]) -> list[dict[str
     changes = []
     for row in table:
         before = book.price(provider_type, row.model, at_day=max(today, row.price.valid_from), live=row.live)
-        after = attrs.evolve(row.price, source="", valid_from=0)
-        if before is not None and attrs.evolve(_unsourced(before)) == _unsourced(after):
+        after = msgspec.structs.replace(row.price, source="", valid_from=0)
+        if before is not None and msgspec.structs.replace(_unsourced(before)) == _unsourced(after):
             continue
         texts = ["" if price is None else price_text(price, modality_of(price)) for price in (before, row.price)]
         kind = "new" if before is None else "changed" if texts[0] != texts[1] else "changed in its dimensions"
@@ -165,7 +165,7 @@ def _unsourced(price: Price) -> Price:
     """Return a price without its origin, for comparison."""
     tiers = {tier: _unsourced(variant) for tier, variant in price.tiers.items()}
     above = tuple((tokens, _unsourced(variant)) for tokens, variant in price.above)
-    return attrs.evolve(price, source="", valid_from=0, tiers=tiers, above=above)
+    return msgspec.structs.replace(price, source="", valid_from=0, tiers=tiers, above=above)
 
 
 def modality_of(price: Price) -> Modality:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
+import msgspec
 
 import gw
 from gw.admin.demo_history import DAYS, PROJECT
@@ -134,7 +135,7 @@ def bound_to(settings: Settings, host: str | None, port: int | None, workers: in
     Raises ConfigError for an address where others could use the gateway, or its tools for MCP, without a key, and for
     projects of which nothing can be captured although they want it.
     """
-    address = attrs.evolve(
+    address = msgspec.structs.replace(
         settings.serve, host=host or settings.serve.host, port=settings.serve.port if port is None else port,
         workers=workers or settings.serve.workers,
     )  # fmt: skip

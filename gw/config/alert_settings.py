@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import attrs
+import msgspec
 from msgspec import Meta
 
 from gw.config.fields import Named, Section, secret, settings_of, text
@@ -80,18 +80,16 @@ def time_zone(node: Node) -> str:
     return name
 
 
-@attrs.frozen(kw_only=True)
-class AlertReceiver:
+class AlertReceiver(msgspec.Struct, frozen=True, kw_only=True):
     type: Annotated[ReceiverType, "webhook (default), slack, or apprise: mail and many other services (extra: alerts)"] = "webhook"
     url: Annotated[Secret, "of slack: its incoming webhook; of apprise: such as mailtos://user:password@example.com"] = Secret("")
     secret: Annotated[Secret, signing_secret, "of a webhook: signs each message; whsec_ and 24 to 64 random bytes in base64"] = Secret("")
 
 
-@attrs.frozen(kw_only=True)
-class AlertSettings:
+class AlertSettings(msgspec.Struct, frozen=True, kw_only=True):
     receivers: Annotated[
         Mapping[str, AlertReceiver], Named(Section(AlertReceiver, settings_of(AlertReceiver))), "all rules are on once there is one"
-    ] = attrs.field(factory=dict)
+    ] = msgspec.field(default_factory=dict)
     disabled: Annotated[tuple[AlertRule, ...], rule_names, "rules that are not evaluated; default: none"] = ()
     check_s: Annotated[float, Meta(ge=1, le=3_600), "how often the rules are evaluated"] = 15.0
     recovered_after_s: Annotated[float, Meta(ge=0, le=3_600), "how long all must be well until an incident is over"] = 120.0

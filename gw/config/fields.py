@@ -81,8 +81,7 @@ def _parser_of(hint: Any, bounds: msgspec.Meta) -> Parser:
     return _PARSERS[hint]
 
 
-@attrs.frozen
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A mapping with these settings, which are the arguments of `kind`."""
 
     kind: Callable[..., Any]
@@ -92,8 +91,7 @@ class Section:
         return self.kind(**record(node, self.settings))
 
 
-@attrs.frozen
-class Named:
+class Named(msgspec.Struct, frozen=True):
     """A mapping of id → entry. An entry with an invalid id is reported and left out. `id_attribute` gets the id."""
 
     section: Section
@@ -107,8 +105,7 @@ class Named:
         return self.section.kind(**({self.id_attribute: name} if self.id_attribute else {}), **values)
 
 
-@attrs.frozen
-class ByName:
+class ByName(msgspec.Struct, frozen=True):
     """A mapping of any name → value; None for an invalid value."""
 
     value: Parser
@@ -117,8 +114,7 @@ class ByName:
         return {name: read(child, self.value, None) for name, child in node.items()}
 
 
-@attrs.frozen
-class ListOf:
+class ListOf(msgspec.Struct, frozen=True):
     """A list of such values; None for an invalid one."""
 
     value: Parser
@@ -165,8 +161,7 @@ def provider_key(node: Node) -> Secret:
     return value
 
 
-@attrs.frozen
-class Required:
+class Required(msgspec.Struct, frozen=True):
     """A secret that must not be empty."""
 
     secret: Callable[[Node], Secret]
@@ -186,8 +181,7 @@ def boolean(node: Node) -> bool:
     raise Rejected(f"{node.name} must be true or false, found {described(node)}")
 
 
-@attrs.frozen
-class Number:
+class Number(msgspec.Struct, frozen=True):
     """A finite number from `low` (excluded when `above`) to `high`."""
 
     low: float = 0
@@ -203,16 +197,14 @@ class Number:
         return value
 
 
-@attrs.frozen
-class NumberOrOff(Number):
+class NumberOrOff(Number, frozen=True):
     """A number, or `off`, which YAML reads as false."""
 
     def __call__(self, node: Node) -> Any:
         return "off" if node.value is False else super().__call__(node)
 
 
-@attrs.frozen
-class Integer:
+class Integer(msgspec.Struct, frozen=True):
     """A whole number from `low` to `high`."""
 
     low: int = 0
@@ -244,8 +236,7 @@ def _number(node: Node, kind: Callable[[Any], T]) -> T:
         raise Rejected(f"{node.name} is too large") from None
 
 
-@attrs.frozen
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of `names`, or what `other` takes where the value is not text."""
 
     names: tuple[str, ...]

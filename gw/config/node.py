@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeVar
 
-import attrs
+import msgspec
 
 from gw.config.load import Document, FromEnv, Path, dotted, secret_value
 
@@ -27,8 +27,7 @@ class Rejected(Exception):
         self.hint = hint
 
 
-@attrs.frozen
-class Node:
+class Node(msgspec.Struct, frozen=True):
     """A value and its path in the document."""
 
     document: Document
@@ -61,8 +60,7 @@ class Node:
 Parser = Callable[[Node], Any]
 
 
-@attrs.frozen
-class Setting:
+class Setting(msgspec.Struct, frozen=True):
     """One key of a mapping. `attribute` is its name in the class, `description` its meaning, for people."""
 
     attribute: str

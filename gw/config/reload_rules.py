@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import msgspec
 
 from gw.config.settings import Settings
 
@@ -16,10 +17,10 @@ def reloaded(running: Settings, read: Settings) -> tuple[Settings, tuple[str, ..
 
     `cost_tracking.journal_mb` needs none: the time to raise it is when the database is away, and then no gateway can start.
     """
-    serve = attrs.evolve(read.serve, **{name: getattr(running.serve, name) for name in _OF_SERVE})
-    routing = attrs.evolve(read.routing, **{name: getattr(running.routing, name) for name in _OF_ROUTING})
+    serve = msgspec.structs.replace(read.serve, **{name: getattr(running.serve, name) for name in _OF_SERVE})
+    routing = msgspec.structs.replace(read.routing, **{name: getattr(running.routing, name) for name in _OF_ROUTING})
     kept = {name: getattr(running, name) for name in _SECTIONS}
-    kept["cost_tracking"] = attrs.evolve(running.cost_tracking, journal_mb=read.cost_tracking.journal_mb)
+    kept["cost_tracking"] = msgspec.structs.replace(running.cost_tracking, journal_mb=read.cost_tracking.journal_mb)
     changed = [f"serve.{name}" for name in _OF_SERVE if getattr(read.serve, name) != getattr(serve, name)]
     changed += [f"routing.{name}" for name in _OF_ROUTING if getattr(read.routing, name) != getattr(routing, name)]
     changed += [name for name in _SECTIONS if getattr(read, name) != kept[name]]

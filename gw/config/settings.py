@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import attrs
+import msgspec
 from msgspec import Meta
 
 from gw.config.alert_settings import AlertSettings
@@ -84,14 +85,12 @@ class ProviderOptions:
     script: Annotated[Mapping[str, str], ByName(text), "sim/scripted: piece of the user's text → reply"]
 
 
-@attrs.frozen(kw_only=True)
-class RateLimit:
+class RateLimit(msgspec.Struct, frozen=True, kw_only=True):
     requests_per_minute: Annotated[Count | None, "default: unlimited"] = None
     max_concurrent: Annotated[Count | None, "default: unlimited"] = None
 
 
-@attrs.frozen(kw_only=True)
-class CostTracking:
+class CostTracking(msgspec.Struct, frozen=True, kw_only=True):
     db_path: Annotated[Path, "default: gw.db in the user's data folder; GW_DB_PATH overrides both"]
     database: Annotated[
         Secret, "instead of db_path: postgresql://[user:password@]host[:port]/database, for one gateway or several (extra: fleet)"
@@ -119,8 +118,7 @@ class CostTracking:
         return self.journal_mb * 1_000_000
 
 
-@attrs.frozen(kw_only=True)
-class CaptureSettings:
+class CaptureSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_mb: Annotated[
         float, Meta(gt=0, le=10_000_000), "of what projects with `capture` keep; the oldest is deleted first. 1 MB = 1,000,000 bytes"
     ] = 1_000.0
@@ -130,8 +128,7 @@ ANY_ORIGIN = "*"
 """In `serve.cors_origins`: pages of every origin."""
 
 
-@attrs.frozen(kw_only=True)
-class Serve:
+class Serve(msgspec.Struct, frozen=True, kw_only=True):
     host: Annotated[str, "an address beyond loopback needs `auth`"] = "127.0.0.1"
     port: Annotated[Port, "overridden by --port; default: the variable PORT, else 8080"] = 8080
     drain_s: Annotated[float, Meta(ge=0, le=3_600), "how long a stop waits for requests in flight"] = 30.0
@@ -157,19 +154,17 @@ class Serve:
         return int(self.max_body_mb * 1_000_000)
 
 
-@attrs.frozen(kw_only=True)
-class BreakerSettings:
+class BreakerSettings(msgspec.Struct, frozen=True, kw_only=True):
     failures: Annotated[int, Meta(ge=1, le=10_000), "failures in a row after which a provider is not called …"] = 5
     open_s: Annotated[Seconds, "… for this long; then one call tries it again"] = 10.0
 
 
-@attrs.frozen(kw_only=True)
-class Routing:
+class Routing(msgspec.Struct, frozen=True, kw_only=True):
     first_event_s: Annotated[
         Mapping[Modality, float],
         Section(_first_event_s, by_modality(Number(0, 3_600, above=True))),
         "longest wait for the first event of an answer",
-    ] = attrs.field(factory=lambda: _FIRST_EVENT_S)
+    ] = msgspec.field(default_factory=lambda: _FIRST_EVENT_S)
     whole_answer_s: Annotated[Seconds, "limit for a complete answer that is not streamed (chat, transcript)"] = 60.0
     idle_s: Annotated[Seconds, "longest silence in the middle of an answer"] = 3.0
     silence_ms: Annotated[
@@ -193,8 +188,7 @@ class Routing:
     breaker: BreakerSettings = BreakerSettings()
 
 
-@attrs.frozen(kw_only=True)
-class AuthKey:
+class AuthKey(msgspec.Struct, frozen=True, kw_only=True):
     key: Annotated[Secret, Required(secret)]
     project: Annotated[str, "default: default"] = DEFAULT_PROJECT
     name: str = ""
@@ -205,12 +199,11 @@ class AuthKey:
         return self.name or f"key-{number}"
 
 
-@attrs.frozen(kw_only=True)
-class Auth:
+class Auth(msgspec.Struct, frozen=True, kw_only=True):
     admin_token: Annotated[Secret, "for the control plane and the dashboard"] = Secret("")
     keys: Annotated[tuple[AuthKey, ...], "for the data plane; `gw keys add` makes more"] = ()
     allow_open: Annotated[bool, "true: listen beyond loopback without any credential"] = False
-    oidc: Oidc = attrs.field(factory=Oidc)
+    oidc: Oidc = msgspec.field(default_factory=Oidc)
 
     @property
     def on(self) -> bool:
@@ -221,16 +214,14 @@ class Auth:
         return not is_loopback(host) and not self.on and not self.allow_open
 
 
-@attrs.frozen(kw_only=True)
-class Mcp:
+class Mcp(msgspec.Struct, frozen=True, kw_only=True):
     enabled: Annotated[
         bool, "true: tools over HTTP (/mcp, /sse) on a port of their own; GW_MCP_TOKEN guards them"
     ] = False
     port: Annotated[Port, "on serve.host"] = 8090
 
 
-@attrs.frozen(kw_only=True)
-class FleetSettings:
+class FleetSettings(msgspec.Struct, frozen=True, kw_only=True):
     valkey: Annotated[
         Secret, "server that counts for all gateways: valkey://[user:password@]host[:port][/database], valkeys:// with TLS; or Redis 7"
     ] = Secret("")
@@ -249,26 +240,23 @@ SIGNALS = ("traces", "metrics", "logs")
 Signal = Literal["traces", "metrics", "logs"]
 
 
-@attrs.frozen(kw_only=True)
-class Otlp:
+class Otlp(msgspec.Struct, frozen=True, kw_only=True):
     endpoint: Annotated[
         str, "collector's address, to which /v1/traces and so on are added; default: OTEL_EXPORTER_OTLP_ENDPOINT, else http://localhost:4318"
     ] = ""
     headers: Annotated[
         Mapping[str, Secret], "sent with each export, such as Authorization; default: OTEL_EXPORTER_OTLP_HEADERS"
-    ] = attrs.field(factory=dict)
+    ] = msgspec.field(default_factory=dict)
     signals: Annotated[tuple[Signal, ...], "traces, metrics, logs; default: the first two"] = ("traces", "metrics")
     sample_ratio: Annotated[float, Meta(ge=0, le=1), "share of the traces that is exported; failures and fallbacks always are"] = 1.0
     service_name: Annotated[str, "default: OTEL_SERVICE_NAME, else gw"] = ""
 
 
-@attrs.frozen(kw_only=True)
-class Telemetry:
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
     otlp: Annotated[Otlp | None, "exports traces and metrics by OTLP over HTTP; {}: with the defaults. Default: nothing is exported"] = None
 
 
-@attrs.frozen(kw_only=True)
-class Latency:
+class Latency(msgspec.Struct, frozen=True, kw_only=True):
     ttfb_warning_ms: Annotated[Milliseconds, "the dashboard marks models whose p95 or p99 to the first byte exceeds it"] = 1_000.0
 
 
@@ -286,16 +274,16 @@ class Settings:
     voices: Mapping[str, Mapping[str, str]] = attrs.field(factory=dict)
     rate_limiting: Mapping[str, RateLimit] = attrs.field(factory=dict)
     cost_tracking: CostTracking
-    capture: CaptureSettings = CaptureSettings()
+    capture: CaptureSettings = attrs.field(factory=CaptureSettings)
     shadow: ShadowSettings | None = None
     """None: no call has a shadow."""
-    serve: Serve = Serve()
-    routing: Routing = Routing()
-    auth: Auth = Auth()
-    mcp: Mcp = Mcp()
-    fleet: FleetSettings = FleetSettings()
-    telemetry: Telemetry = Telemetry()
-    latency: Latency = Latency()
+    serve: Serve = attrs.field(factory=Serve)
+    routing: Routing = attrs.field(factory=Routing)
+    auth: Auth = attrs.field(factory=Auth)
+    mcp: Mcp = attrs.field(factory=Mcp)
+    fleet: FleetSettings = attrs.field(factory=FleetSettings)
+    telemetry: Telemetry = attrs.field(factory=Telemetry)
+    latency: Latency = attrs.field(factory=Latency)
     alerts: AlertSettings = attrs.field(factory=AlertSettings)
     secret: Secret = Secret("")
     """`GW_SECRET`: encrypts stored API keys; empty = the file `.secret` in `secret_folder`."""

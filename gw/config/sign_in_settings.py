@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
-import attrs
+import msgspec
 from msgspec import Meta
 
 from gw.config.fields import Section, http_url, settings_of, text
@@ -17,8 +17,7 @@ from gw.types.roles import Role
 from gw.types.secret import Secret
 
 
-@attrs.frozen(kw_only=True)
-class RoleRule:
+class RoleRule(msgspec.Struct, frozen=True, kw_only=True):
     """A role for people whose claim has a value."""
 
     claim: Annotated[str, "claim about a person; `a.b` is the member b of a"]
@@ -54,8 +53,7 @@ def role_rules(node: Node) -> tuple[RoleRule, ...]:
     return tuple(rules)
 
 
-@attrs.frozen(kw_only=True)
-class Oidc:
+class Oidc(msgspec.Struct, frozen=True, kw_only=True):
     """An OpenID provider. Without `issuer` nobody signs in with one."""
 
     issuer: Annotated[str, issuer, "the OpenID provider, exactly as it calls itself; people then sign in to the dashboard"] = ""

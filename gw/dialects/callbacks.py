@@ -10,7 +10,6 @@ Status of a callback:  kept -- the request ends --> due -- 2xx --> accepted (rem
 
 from __future__ import annotations
 
-import attrs
 import msgspec
 import structlog
 import trio
@@ -29,8 +28,7 @@ CUT = "gw was stopped before the transcript was complete: send the recording aga
 _log = structlog.get_logger()
 
 
-@attrs.frozen(kw_only=True)
-class Callback:
+class Callback(msgspec.Struct, frozen=True, kw_only=True):
     """Address of a result. A status of 2xx accepts it; `final`: other statuses after which the vendor does not try again.
 
     `credential`: a header that proves who sends, which is stored encrypted; its name is "" for none.

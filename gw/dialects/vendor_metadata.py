@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import attrs
 import msgspec
 
 from gw.admin import listings
@@ -33,8 +32,7 @@ class UnknownVoice(ClientProtocolError):
     code = "voice_not_found"
 
 
-@attrs.frozen(kw_only=True)
-class ListedVoice:
+class ListedVoice(msgspec.Struct, frozen=True, kw_only=True):
     """A voice and the ids of the `models` that speak with it."""
 
     id: str
@@ -56,7 +54,7 @@ def voices_of(catalog: Catalog) -> list[ListedVoice]:
     for model in speakers:
         if (name := model.default_voice) and name not in catalog.voices:
             voice = voices.get(name) or ListedVoice(id=name, models=(), language=model.default_language)
-            voices[name] = attrs.evolve(voice, models=(*voice.models, model.id))
+            voices[name] = msgspec.structs.replace(voice, models=(*voice.models, model.id))
     return list(voices.values())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import attrs
+import msgspec
 
 from gw.errors.error_base import GwError
 from gw.errors.provider_errors import (
@@ -20,8 +20,7 @@ from gw.errors.provider_errors import (
 from gw.errors.request_errors import BudgetReserved, NotOffered
 
 
-@attrs.frozen(kw_only=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
     """The failure of one candidate."""
 
     model_id: str

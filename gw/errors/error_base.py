@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Self, dataclass_transform
 
 import attrs
+import msgspec
 
 
 @dataclass_transform(kw_only_default=True)
@@ -56,8 +57,7 @@ def install_extra(extra: str) -> str:
     return f"install gw with its extra {extra!r}: pip install '.[{extra}]' in a checkout"
 
 
-@attrs.frozen(kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing wrong with the configuration. `line` and `column` count from 1; 0 = no position known."""
 
     what: str

@@ -19,7 +19,7 @@ from hashlib import sha256
 from typing import Any
 
 import anyio
-import attrs
+import msgspec
 import structlog
 import trio
 from mcp.server.lowlevel import Server
@@ -106,7 +106,7 @@ async def run(
                 await server.run(incoming, outgoing, server.create_initialization_options())
             return
         async with trio.open_nursery() as nursery:
-            serve = attrs.evolve(settings.serve, host=bind[0], port=bind[1])
+            serve = msgspec.structs.replace(settings.serve, host=bind[0], port=bind[1])
             urls = await nursery.start(listen, server, settings.mcp_token, serve)
             ready(urls[0], place)
 
@@ -118,7 +118,7 @@ async def serve_beside(
     settings = gateway.settings
     api = InProcessApi(gateway, settings.auth.admin_token, "mcp")
     async with trio.open_nursery() as nursery:
-        serve = attrs.evolve(settings.serve, port=settings.mcp.port)
+        serve = msgspec.structs.replace(settings.serve, port=settings.mcp.port)
         server = build(api, holder_of=partial(_holder, gateway, api))
         urls = await nursery.start(partial(listen, server, bearer, serve, is_token=partial(_is_service_token, gateway)))
         _log.info("mcp_listening", url=urls[0], token_asked_for=bool(bearer))

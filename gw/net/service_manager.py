@@ -9,7 +9,7 @@ import os
 import socket
 from collections.abc import Mapping
 
-import attrs
+import msgspec
 import structlog
 import trio
 
@@ -18,8 +18,7 @@ from gw.telemetry.clock import monotonic_us
 _log = structlog.get_logger("gw.service_manager")
 
 
-@attrs.frozen(kw_only=True)
-class ServiceManager:
+class ServiceManager(msgspec.Struct, frozen=True, kw_only=True):
     """The supervisor of this process. Without an address nothing is sent."""
 
     address: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import quote, urlsplit
 
-import attrs
+import msgspec
 import trio
 
 from gw.errors import ProviderError
@@ -20,8 +20,7 @@ _KEPT: Final = "/%:@!$&'()*+,;=~-._?"  # characters of a path and query that sta
 _LONGEST_WAIT_S: Final = 3_600.0
 
 
-@attrs.frozen(kw_only=True)
-class PostOutcome:
+class PostOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """`status`: of the answer, None if there was none. `why`: "" for 2xx, else why the message was not accepted."""
 
     status: int | None = None

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
+import msgspec
 
 from gw.errors import SignInRefused
 
@@ -31,8 +31,7 @@ class UnknownSigningKey(SignInRefused):
     """The token names a key that the key set does not have: the provider may have changed its keys."""
 
 
-@attrs.frozen(kw_only=True)
-class Expected:
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """Facts that a token must agree with. `algorithms`: those that the provider says it uses, empty for all that are accepted."""
 
     issuer: str

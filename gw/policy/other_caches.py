@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
-import attrs
 import msgspec
 
 from gw.policy.recent_speech import AppSpeech
@@ -57,8 +56,7 @@ class SpeechChoice(msgspec.Struct, frozen=True):
     voice: str | None = None
 
 
-@attrs.frozen
-class KnownSpeech:
+class KnownSpeech(msgspec.Struct, frozen=True):
     """Kinds of speech by the keys of their voices, and how many takes of the text a process has in them, by the keys of phrases."""
 
     kinds: Mapping[bytes, AppSpeech]

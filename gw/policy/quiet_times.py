@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-import attrs
+import msgspec
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _FORM = re.compile(r"(?:(?P<first>[a-z]{3})(?:-(?P<last>[a-z]{3}))? )?(?P<begin>\d\d:\d\d)-(?P<end>\d\d:\d\d)")
 _DAY_MINUTES = 24 * 60
 
 
-@attrs.frozen
-class QuietTime:
+class QuietTime(msgspec.Struct, frozen=True):
     """From `begin` to `end`, in minutes of the day, on these days (0 = Monday). `end` <= `begin`: until that time of the next day."""
 
     days: frozenset[int]

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import Final
 
 import attrs
+import msgspec
 
 from gw.types.ids import Caller
 from gw.types.tts import SpeakLiveRequest, SpeakRequest
@@ -19,8 +20,7 @@ _OF_ONE_TEXT: Final = frozenset({"previous_text", "next_text", "previous_request
 """Settings of ElevenLabs' API that belong to one text: no other text would be spoken with them."""
 
 
-@attrs.frozen(kw_only=True)
-class AppSpeech:
+class AppSpeech(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of request: its settings without a text, and the model and the voice of its first candidate.
 
     `caller` has the protocol of the app, and no ids.

@@ -18,7 +18,7 @@ from datetime import date
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-import attrs
+import msgspec
 
 from gw.pricing.units import AMOUNTS, UNITS, addon_rate, price_in, rates_in
 from gw.types.entities import Price
@@ -106,12 +106,12 @@ def _with_dimensions(price: Price, unit: str, dimensions: Mapping[str, object], 
         name: _seconds(number(value, f"min_seconds_with.{name}"), name)
         for name, value in _mapping(dimensions, "min_seconds_with").items()
     }
-    price = attrs.evolve(price, regions=regions, addons=addons, min_seconds_with=least)
+    price = msgspec.structs.replace(price, regions=regions, addons=addons, min_seconds_with=least)
     tiers = {
         tier: _variant(price, unit, _object(members, f"tiers.{tier}"), number)
         for tier, members in _mapping(dimensions, "tiers").items()
     }
-    return attrs.evolve(price, tiers=tiers, above=_steps(price, unit, dimensions.get("above", ()), number))
+    return msgspec.structs.replace(price, tiers=tiers, above=_steps(price, unit, dimensions.get("above", ()), number))
 
 
 def _seconds(value: Decimal, name: str) -> float:
@@ -127,8 +127,8 @@ def _variant(base: Price, unit: str, members: Mapping[str, object], number: ToDe
     if not rates:
         raise ValueError("a tier or step of a price needs at least one rate")
     inherited = frozenset(name for name in _TOKEN_RATES if getattr(base, name) is not None and name not in rates)
-    price = attrs.evolve(base, **rates, tiers={}, above=(), inherited=inherited)
-    return attrs.evolve(price, above=_steps(price, unit, members.get("above", ()), number))
+    price = msgspec.structs.replace(base, **rates, tiers={}, above=(), inherited=inherited)
+    return msgspec.structs.replace(price, above=_steps(price, unit, members.get("above", ()), number))
 
 
 _TOKEN_RATES = (

@@ -113,11 +113,11 @@ def _joined(first: RateRow, second: RateRow) -> RateRow:
     rates, others = _set_members(first.price), _set_members(second.price)
     if rates.keys() & others.keys():
         raise ValueError("a second row for this model, unit and valid_from")
-    return attrs.evolve(first, price=attrs.evolve(first.price, **others))
+    return attrs.evolve(first, price=msgspec.structs.replace(first.price, **others))
 
 
 def _set_members(price: Price) -> dict[str, Any]:
-    members = {field.name: getattr(price, field.name) for field in attrs.fields(Price)}
+    members = {name: getattr(price, name) for name in Price.__struct_fields__}
     return {name: value for name, value in members.items() if value and name not in {"source", "valid_from"}}
 
 

@@ -21,7 +21,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Literal
 
-import attrs
 import msgspec
 
 from gw.config.settings import Auth
@@ -155,8 +154,7 @@ class ShortLivedTokens:
         return hmac.digest(self._secret, b"grant" + content, "sha256")
 
 
-@attrs.frozen(kw_only=True)
-class Principal:
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
     """The holder of a credential. `anyone`: the gateway is open and asks for none. `project` is a key's project.
 
     `access`: rights in the control plane; None for a key, which has none. `name`: of a person or a token, for the audit log.
@@ -272,7 +270,7 @@ class Credentials:
         problem = "this credential is not known" if principal is None else self._problem(principal)
         if principal is not None and not problem:
             is_open = principal.kind == "key" and not auth.on
-            return attrs.evolve(principal, kind="anyone", access=EVERYTHING) if is_open else principal
+            return msgspec.structs.replace(principal, kind="anyone", access=EVERYTHING) if is_open else principal
         if auth.on or (principal is not None and principal.kind == "token"):
             raise AuthError(what=problem)
         return _ANYONE

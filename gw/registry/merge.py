@@ -42,8 +42,7 @@ _ORDER = (StoredProvider, Model, Project, StoredKey, StoredToken, StoredPerson, 
 """Entities are added in this order, so that each finds what it refers to."""
 
 
-@attrs.frozen(kw_only=True)
-class Merged:
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     warnings: tuple[str, ...]
     """The ignored entries, with the reason."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import attrs
+import msgspec
 
 from gw.providers.spec import spec_of
 from gw.registry.catalog import Catalog, Model, Provider
@@ -65,8 +65,7 @@ def _knows(provider: Provider, voice: str, first_provider: Provider) -> bool:
 # ---------------------------------------------------------------------- gaps in chains
 
 
-@attrs.frozen
-class Gap:
+class Gap(msgspec.Struct, frozen=True):
     """A candidate of a chain that has no voice for some requests."""
 
     chain: str

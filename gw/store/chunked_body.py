@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import attrs
+import msgspec
 
 PIECE_BYTES = 65_536
 """Bytes of a long answer that one step of the event loop reads or sends; other tasks may run between two steps."""
 
 
-@attrs.frozen
-class Encoded:
+class Encoded(msgspec.Struct, frozen=True):
     pieces: tuple[bytes, ...]
 
     @property

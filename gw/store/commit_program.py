@@ -18,7 +18,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
-import attrs
+import msgspec
 
 from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store.committer import Committer
@@ -28,8 +28,7 @@ from gw.store.record_database import DatabaseTarget
 StoreFault: TypeAlias = DatabaseLocked | DatabaseUnusable | StoreUnavailable
 
 
-@attrs.frozen
-class CommitStart:
+class CommitStart(msgspec.Struct, frozen=True):
     """First message: the database to write to."""
 
     target: DatabaseTarget

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-import attrs
+import msgspec
 
 from gw.store.sql_connection import SqlConnection
 
@@ -40,8 +40,7 @@ _MOST_TROUBLED = 1_000
 _FEWEST_ROWS, _MOST_ROWS = 64, 2_000  # read back at once
 
 
-@attrs.frozen
-class RequestGroup:
+class RequestGroup(msgspec.Struct, frozen=True):
     columns: tuple[str, ...]
     """Ids that the requests share. The first one has an index."""
 
@@ -59,14 +58,13 @@ class _Start(NamedTuple):
     is_troubled: bool
 
 
-@attrs.frozen(kw_only=True)
-class StartSearch:
+class StartSearch(msgspec.Struct, frozen=True, kw_only=True):
     """A search for groups. `index`: of the log, to read it back. `conditions`: of all requests of a group, with `bindings`."""
 
     group: RequestGroup
     index: str
     conditions: Sequence[str] = ()
-    bindings: Mapping[str, object] = attrs.field(factory=dict)
+    bindings: Mapping[str, object] = msgspec.field(default_factory=dict)
     since: float | None = None
     until: float | None = None
     before: Place | None = None

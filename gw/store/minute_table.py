@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
+import msgspec
 
 from gw.store.requests import bounded_float
 from gw.store.row_times import RecentRows, RowTimes
@@ -22,8 +22,7 @@ OLDEST_MINUTE: Final = f"(select cast(timestamp as integer) / {MINUTE_S} from re
 _BLOBS = ("ttfb", "latency")
 
 
-@attrs.frozen
-class Minutes:
+class Minutes(msgspec.Struct, frozen=True):
     """Minutes since 1970 (UTC), both ends included; without an end, all that follow."""
 
     first: int

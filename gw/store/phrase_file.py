@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import apsw
-import attrs
 import msgspec
 
 from gw.errors import StoreUnavailable
@@ -38,8 +37,7 @@ HASHES = 300
 _ROWS = 100  # rows read or deleted in one go
 
 
-@attrs.frozen
-class PhraseTotals:
+class PhraseTotals(msgspec.Struct, frozen=True):
     """Phrases in a file, and their bytes."""
 
     phrases: int

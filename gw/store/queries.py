@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-import attrs
 import msgspec
 
 from gw.store import attempt_rollups, requests, rollups, windows
@@ -48,8 +47,7 @@ class NoSuchRecord(LookupError):
     """The record after which a page was to start does not exist (any more)."""
 
 
-@attrs.frozen(kw_only=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True, kw_only=True):
     """`last_errors` by provider."""
 
     health: list[attempt_rollups.Health]
@@ -57,22 +55,19 @@ class Attempts:
     moves: list[attempt_rollups.Move]
 
 
-@attrs.frozen(kw_only=True)
-class Sums:
+class Sums(msgspec.Struct, frozen=True, kw_only=True):
     today: Totals
     ever: Totals
 
 
-@attrs.frozen(kw_only=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
     """`ttfb` by modality, and of all together under ""."""
 
     totals: Totals
     ttfb: Mapping[str, Histogram]
 
 
-@attrs.frozen(kw_only=True)
-class Days:
+class Days(msgspec.Struct, frozen=True, kw_only=True):
     """`hours`: UTC hour → its totals and times to first byte; hours without requests are left out."""
 
     today: Figures
@@ -194,8 +189,7 @@ class TurnFilter(msgspec.Struct, frozen=True, kw_only=True):
 ANY_TURN = TurnFilter()
 
 
-@attrs.frozen(kw_only=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """`requests` in order of time, at least one."""
 
     turn_id: str

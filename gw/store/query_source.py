@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import apsw
-import attrs
+import msgspec
 
 from gw.errors import StoreUnavailable
 from gw.store.sql_connection import SqlConnection
@@ -31,8 +31,7 @@ class QuerySource(Protocol):
         """Open it. Raises StoreUnavailable."""
 
 
-@attrs.frozen
-class SqliteSource:
+class SqliteSource(msgspec.Struct, frozen=True):
     path: Path
 
     def open(self) -> OpenSqlite:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-import attrs
+import msgspec
 
 from gw.policy.hedge import HedgeSpend
 from gw.store import owner_spend, queries, requests, rollups
@@ -29,8 +29,7 @@ X = TypeVar("X")
 Y = TypeVar("Y")
 
 
-@attrs.frozen
-class Query(Generic[T]):
+class Query(msgspec.Struct, Generic[T], frozen=True):
     """A query with its arguments, and the conversion of its result. Can be sent to another process."""
 
     query: Callable[..., Any]
@@ -53,8 +52,7 @@ def unconverted(result: X) -> X:
     return result
 
 
-@attrs.frozen
-class _Together:
+class _Together(msgspec.Struct, frozen=True):
     parts: tuple[Query[Any], ...]
 
     def __call__(self, context: QueryContext) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from itertools import count
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
-import attrs
+import msgspec
 import structlog
 import trio
 
@@ -251,6 +251,6 @@ class _MessageReader:
             self._bytes_left -= len(piece)
             if not len(self._pieces) % _PIECES_A_TURN:
                 await trio.lowlevel.checkpoint()
-        complete = attrs.evolve(result, value=Encoded(tuple(self._pieces)))
+        complete = msgspec.structs.replace(result, value=Encoded(tuple(self._pieces)))
         self._result, self._pieces = None, []
         return complete

@@ -23,7 +23,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-import attrs
+import msgspec
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.chunked_body import Encoded
@@ -37,20 +37,17 @@ NICENESS = 10
 BODY_BYTES = 2**20  # the most that Linux allows every user (/proc/sys/fs/pipe-max-size)
 
 
-@attrs.frozen
-class ReporterReady:
+class ReporterReady(msgspec.Struct, frozen=True):
     """The database is open."""
 
 
-@attrs.frozen
-class QueryJob:
+class QueryJob(msgspec.Struct, frozen=True):
     number: int
     work: Callable[[QueryContext], Any]
     versions: BucketVersions
 
 
-@attrs.frozen
-class QueryResult:
+class QueryResult(msgspec.Struct, frozen=True):
     """`fault`: a key of FAULTS, or "" for a bug of ours; then `value` is its text.
 
     `body_bytes`: the value is this many bytes of the other pipe.
@@ -127,7 +124,7 @@ class Reporter:
         if not isinstance(message, QueryResult) or not isinstance(body := message.value, Encoded):
             self._write_message(message)
             return
-        head = attrs.evolve(message, value=None, body_bytes=body.size)
+        head = msgspec.structs.replace(message, value=None, body_bytes=body.size)
         if body.size <= self._room:
             self._write_body(body)
             self._write_message(head)

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import apsw
-import attrs
+import msgspec
 
 from gw.store import requests
 from gw.store.group_starts import SESSION, StartSearch, newest_groups
@@ -43,8 +43,7 @@ class SessionFilter(TurnFilter, frozen=True, kw_only=True):
     """Beginning of the id."""
 
 
-@attrs.frozen(kw_only=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """`requests` in order of time, at least one. `is_cut`: it has more than MOST_REQUESTS."""
 
     session_id: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import ceil, inf
 
-import attrs
+import msgspec
 
 from gw.store import requests, rollups
 from gw.store.latency import QueryContext
@@ -19,16 +19,14 @@ from gw.store.sql_connection import SqlConnection
 HOUR_S, DAY_S = 3_600, 86_400
 
 
-@attrs.frozen
-class TimeWindow:
+class TimeWindow(msgspec.Struct, frozen=True):
     """Times from `since` (included) to `until` (not included), in Unix seconds; None = no bound."""
 
     since: float | None = None
     until: float | None = None
 
 
-@attrs.frozen
-class Buckets:
+class Buckets(msgspec.Struct, frozen=True):
     """Rollup rows of complete hours or days, both ends included."""
 
     grain: Grain
@@ -36,8 +34,7 @@ class Buckets:
     last: int | None
 
 
-@attrs.frozen
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """Records that began in [since, until)."""
 
     since: float

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import ceil
 from typing import Any, Literal, get_args
 
-import attrs
 import msgspec
 
 from gw.store import minute_sums, model_minutes, requests, rollups
@@ -224,16 +223,14 @@ def _counted(
 # ---- a window compared with the one before
 
 
-@attrs.frozen
-class WindowFigures:
+class WindowFigures(msgspec.Struct, frozen=True):
     """`latency` by modality, and of all together under ""."""
 
     totals: Totals
     latency: Mapping[str, LatencyRow]
 
 
-@attrs.frozen
-class Trend:
+class Trend(msgspec.Struct, frozen=True):
     """Figures by step; steps without requests are left out."""
 
     counts: Mapping[Metric, Mapping[int, int]]

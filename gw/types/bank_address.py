@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from urllib.parse import unquote, urlsplit
 
-import attrs
+import msgspec
 
 from gw.types.secret import Secret
 
 _SCHEMES = {"valkey": False, "redis": False, "valkeys": True, "rediss": True}
 
 
-@attrs.frozen
-class BankAddress:
+class BankAddress(msgspec.Struct, frozen=True):
     """Parts of a URL `valkey://[user:password@]host[:port][/database]`; `valkeys` uses TLS."""
 
     host: str

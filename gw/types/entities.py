@@ -109,8 +109,7 @@ def nano_usd(usd: float) -> int:
     return max(round(usd * NANO), 1) if usd else 0
 
 
-@attrs.frozen(kw_only=True)
-class Price:
+class Price(msgspec.Struct, frozen=True, kw_only=True):
     """Rates in nano-USD per one million units (tokens, characters, seconds of audio). None = not billed by that unit.
 
     `source` names the origin of the rates; `valid_from` is a UTC day number (days since 1970-01-01).
@@ -235,8 +234,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="mo
         return holding
 
 
-@attrs.frozen(kw_only=True)
-class Stack:
+class Stack(msgspec.Struct, frozen=True, kw_only=True):
     """A name for one model of each modality."""
 
     name: str

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import attrs
 import msgspec
 
 Preference = Literal["weight", "latency", "cost"]
 Weight = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 
-@attrs.frozen(kw_only=True)
-class RouteMember:
+class RouteMember(msgspec.Struct, frozen=True, kw_only=True):
     """A model of a route."""
 
     model: str
@@ -20,8 +18,7 @@ class RouteMember:
     voice: Annotated[str, "voice of this model, in place of the requested one"] = ""
 
 
-@attrs.frozen(kw_only=True)
-class ModelRoute:
+class ModelRoute(msgspec.Struct, frozen=True, kw_only=True):
     """A name that requests use like a model's. The chosen member answers; the others follow it, before the chain."""
 
     name: str

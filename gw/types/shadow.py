@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-import attrs
 import msgspec
 
 SHADOW_PROJECT = "shadow"
@@ -13,18 +12,16 @@ SHADOW_PROJECT = "shadow"
 CallKind = Literal["live", "recording"]
 
 
-@attrs.frozen(kw_only=True)
-class ShadowModel:
+class ShadowModel(msgspec.Struct, frozen=True, kw_only=True):
     """The second model of a model."""
 
     model: Annotated[str, "model id of the second model"] = ""
     share: Annotated[float, msgspec.Meta(gt=0, le=1), "share of sessions that it gets as well"] = 0.05
 
 
-@attrs.frozen(kw_only=True)
-class ShadowSettings:
+class ShadowSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Second models, who pays for them, and whose audio they get."""
 
     daily_budget_nusd: Annotated[int, "USD per UTC day for all second models; then none is called until midnight"] = 0
     projects: Annotated[tuple[str, ...], "projects whose audio may go to a second vendor; no other one's does"] = ()
-    models: Annotated[Mapping[str, ShadowModel], "model id of transcription → its second model"] = attrs.field(factory=dict)
+    models: Annotated[Mapping[str, ShadowModel], "model id of transcription → its second model"] = msgspec.field(default_factory=dict)

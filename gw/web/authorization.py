@@ -20,7 +20,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from ipaddress import ip_address
 
-import attrs
+import msgspec
 import trio
 
 from gw.admin.logins import touch
@@ -91,7 +91,7 @@ def _session(gateway: Gateway, scope: Scope, now: float) -> Principal | None:
     auth, catalog = gateway.settings.auth, gateway.current.catalog
     ends = session_expiry(cookies(scope), auth.admin_token, now, gateway.ended_sessions) if auth.admin_token else None
     if ends is not None:
-        return attrs.evolve(ADMIN, expires_at=ends)
+        return msgspec.structs.replace(ADMIN, expires_at=ends)
     if not catalog.logins:
         return None
     holders = (gateway.credentials.session(auth, catalog, value) for value in sessions_of(cookies(scope)))

@@ -12,7 +12,7 @@ import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import attrs
+import msgspec
 import trio
 
 from gw.net.poller import Poller
@@ -31,8 +31,7 @@ LINGER_S = 1.0
 """After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
 
 
-@attrs.frozen(kw_only=True)
-class ServerLimits:
+class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds on trio's clock, and counts."""
 
     head_s: float = 10.0

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from urllib.parse import quote, unquote, urlencode
 
 import attrs
+import msgspec
 
 from gw.errors import DatabaseLocked, ProviderError
 from gw.net.http_client import request_blocking
@@ -179,12 +180,12 @@ async def open_in_process(
     from gw.store.configured import may_have_records
 
     token = settings.auth.admin_token or Secret(secrets.token_urlsafe())
-    settings = attrs.evolve(settings, auth=attrs.evolve(settings.auth, admin_token=token))
+    settings = attrs.evolve(settings, auth=msgspec.structs.replace(settings.auth, admin_token=token))
     opening = open_gateway if learn is None else partial(open_gateway, learn=learn)
     with ExitStack() as stack:
         if read_only and not may_have_records(settings):
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gw-"))
-            tracking = attrs.evolve(settings.cost_tracking, db_path=Path(folder) / "gw.db")
+            tracking = msgspec.structs.replace(settings.cost_tracking, db_path=Path(folder) / "gw.db")
             settings, read_only = attrs.evolve(settings, cost_tracking=tracking), False
         async with opening(settings, read_only=read_only) as gateway:
             yield InProcessApi(gateway, token, source)

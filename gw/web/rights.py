@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import attrs
+import msgspec
 
 from gw.types.roles import Role
 
@@ -27,8 +27,7 @@ ROLE_OF: Mapping[Right, Role] = {
 """The role that a right needs; rights that are not listed need none."""
 
 
-@attrs.frozen
-class Need:
+class Need(msgspec.Struct, frozen=True):
     """Condition for a request to a route. `capture`: besides, the right to read captured content."""
 
     right: Right

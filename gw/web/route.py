@@ -42,8 +42,7 @@ READ_LAG_S = 0.25
 LOOKUP_LAG_S = 2.0  # the same for one request by its id: a late answer is better than a wrong 404
 
 
-@attrs.frozen(kw_only=True)
-class ControlPlane:
+class ControlPlane(msgspec.Struct, frozen=True, kw_only=True):
     """The state that handlers share."""
 
     gateway: Gateway
@@ -51,8 +50,8 @@ class ControlPlane:
     files: Frontend
     serves: Serves
     feed: Feed
-    login_failures: LoginFailures = attrs.field(factory=LoginFailures)
-    sign_ins: SignIns = attrs.field(factory=SignIns)
+    login_failures: LoginFailures = msgspec.field(default_factory=LoginFailures)
+    sign_ins: SignIns = msgspec.field(default_factory=SignIns)
 
 
 class Request(msgspec.Struct):
@@ -127,8 +126,7 @@ Handler = Callable[[Request], object | Awaitable[object]]
 """Returns the answer, or an awaitable of it: a struct to encode, an Encoded, or a Reply. Raises GwError."""
 
 
-@attrs.frozen
-class QueryField:
+class QueryField(msgspec.Struct, frozen=True):
     """A query parameter; none is required. `makes_file`: the answer becomes a file, so MCP tools do without it."""
 
     name: str
@@ -137,8 +135,7 @@ class QueryField:
     makes_file: bool = False
 
 
-@attrs.frozen
-class Raw:
+class Raw(msgspec.Struct, frozen=True):
     """A body or answer that is not JSON of ours: its content type and a JSON Schema."""
 
     content_type: str

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-import attrs
+import msgspec
 
 import gw
 from gw.web.reply import Reply
@@ -49,8 +49,7 @@ def is_page(path: str, accept: str) -> bool:
     return "text/html" in accept and path[1:].partition("/")[0] in PAGES
 
 
-@attrs.frozen(kw_only=True)
-class File:
+class File(msgspec.Struct, frozen=True, kw_only=True):
     """One served file. `bodies` by content encoding; `""` is the uncompressed one."""
 
     content_type: str

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import attrs
+import msgspec
 import structlog
 import trio
 
@@ -126,8 +127,8 @@ class Keeper:
         gateway, self._drain = self._gateway, drain
         plane = DataPlane(gateway)
         limits = ServerLimits()
-        limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(self._descriptors)))
-        config = attrs.evolve(gateway.settings.serve, max_in_flight=min(self._share(), streams_possible(self._descriptors)))
+        limits = msgspec.structs.replace(limits, max_connections=min(limits.max_connections, connections_possible(self._descriptors)))
+        config = msgspec.structs.replace(gateway.settings.serve, max_in_flight=min(self._share(), streams_possible(self._descriptors)))
         gateway.background.occupancy = drain
         dispatcher = Dispatcher(gateway, plane, plane.serves, drain)
         drain.follow = self._follow_drain

@@ -140,9 +140,9 @@ class Worker:
         plane, config = DataPlane(gateway), gateway.settings.serve
         self.sender = ConnectionSender(connections, partial(serves_alone, plane))
         descriptors = self.start.descriptors
-        config = attrs.evolve(config, max_in_flight=min(self.start.max_in_flight, streams_possible(descriptors)))
+        config = msgspec.structs.replace(config, max_in_flight=min(self.start.max_in_flight, streams_possible(descriptors)))
         limits = ServerLimits()
-        limits = attrs.evolve(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
+        limits = msgspec.structs.replace(limits, max_connections=min(limits.max_connections, connections_possible(descriptors)))
         gateway.background.occupancy = self.drain
         hosted = HostedApp(app=fenced(plane, gateway), counted=True, waits=True, websockets=True)
         try:

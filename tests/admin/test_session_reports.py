@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import attrs
+import msgspec
 import pytest
 
 from gw.admin import session_reports
@@ -84,7 +84,7 @@ async def test_too_many_sessions_are_not_sorted_by_half(tmp_path, registrar):
         for n in range(3):
             store.finish(record(f"r{n}", timestamp=NOON + n, session_id=f"call-{n}", cost_nusd=n))
         await store.flush()
-        few = attrs.evolve(session_reports.SESSIONS, most_sorted=2)
+        few = msgspec.structs.replace(session_reports.SESSIONS, most_sorted=2)
         with pytest.raises(RequestError, match="more than 2 sessions: choose a shorter period"):
             await few.page(store, registrar.catalog, NOON, sort="-cost_usd")
         rows = await few.page(store, registrar.catalog, NOON + 9, sort="-cost_usd", since=str(NOON + 1))

@@ -1,4 +1,5 @@
 import attrs
+import msgspec
 import pytest
 
 from gw.alerts.conditions import AlertFacts, BudgetFact, Expiry, GateFact, sightings
@@ -87,7 +88,7 @@ def test_a_rule(facts, expected):
     assert [(one.rule, one.subject, one.severity) for one in seen] == expected
     for one in seen:
         assert one.text.endswith(".")
-        assert sightings(AlertFacts(now=NOW, **facts), attrs.evolve(SETTINGS, disabled=ALERT_RULES), []) == []
+        assert sightings(AlertFacts(now=NOW, **facts), msgspec.structs.replace(SETTINGS, disabled=ALERT_RULES), []) == []
 
 
 def test_every_rule_has_a_case():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import msgspec
 import trio
 
 from gw.alerts.facts import FactReader
@@ -14,7 +15,7 @@ async def test_files_are_read_by_the_next_snapshot_if_the_first_one_was_cancelle
     clock, path = SetClock(), tmp_path / "cert.pem"
     certificate(path, clock.now() + 60)
     async with open_test_gateway(tmp_path, YAML, clock) as gateway:
-        gateway.settings = attrs.evolve(gateway.settings, serve=attrs.evolve(gateway.settings.serve, tls_cert=path))
+        gateway.settings = attrs.evolve(gateway.settings, serve=msgspec.structs.replace(gateway.settings.serve, tls_cert=path))
         facts = FactReader(gateway, shared=False)
         with trio.CancelScope() as scope:  # as when a gateway finds that it is the one that sends
             scope.cancel()

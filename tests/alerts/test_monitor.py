@@ -1,6 +1,7 @@
 from datetime import UTC, datetime
 
 import attrs
+import msgspec
 import pytest
 import trio
 
@@ -126,7 +127,7 @@ def test_quiet_times_at_midnight_and_when_clocks_change(quiet, utc, waits):
     settings = AlertSettings(quiet=(QuietTime.parse(quiet),), time_zone="Europe/Berlin")
     now = datetime.fromisoformat(utc).replace(tzinfo=UTC).timestamp()
     assert severities_that_wait(settings, now) == (("warning",) if waits else ())
-    assert severities_that_wait(attrs.evolve(settings, quiet_critical=True), now) == (("warning", "critical") if waits else ())
+    assert severities_that_wait(msgspec.structs.replace(settings, quiet_critical=True), now) == (("warning", "critical") if waits else ())
 
 
 async def test_while_the_database_cannot_be_written_messages_are_sent_from_memory(watch, mock_clock, tmp_path):
@@ -162,7 +163,7 @@ async def test_a_reload_changes_the_receivers(watch, mock_clock, name):
     async with watch("oncall", "other", text=SHOP, alerts="  disabled: [budget_warning]") as watched:
         alerts = watched.gateway.settings.alerts
         kept = {name: alerts.receivers[name]}
-        watched.gateway.settings = attrs.evolve(watched.gateway.settings, alerts=attrs.evolve(alerts, receivers=kept))
+        watched.gateway.settings = attrs.evolve(watched.gateway.settings, alerts=msgspec.structs.replace(alerts, receivers=kept))
         spend(watched.gateway, "shop", 1_200_000_000)
         await watched.time.go_on(60)
         assert {name for name, receiver in watched.receivers.items() if receiver.accepted} == {name}

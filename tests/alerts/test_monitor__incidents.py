@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import apsw
 import attrs
+import msgspec
 import trio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -50,7 +51,7 @@ class Script:
 
     def change(self, **alerts):
         settings = self.gateway.settings
-        self.gateway.settings = attrs.evolve(settings, alerts=attrs.evolve(settings.alerts, **alerts))
+        self.gateway.settings = attrs.evolve(settings, alerts=msgspec.structs.replace(settings.alerts, **alerts))
 
     async def finish(self, count, **fields):
         for _ in range(count):
@@ -122,7 +123,7 @@ class Script:
         path = self.folder / "cert.pem"
         certificate(path, self.time.now() + 12 * DAY_S)
         settings = self.gateway.settings
-        self.gateway.settings = attrs.evolve(settings, serve=attrs.evolve(settings.serve, tls_cert=path))
+        self.gateway.settings = attrs.evolve(settings, serve=msgspec.structs.replace(settings.serve, tls_cert=path))
         body = {"name": "app", "expires_at": self.time.now() + 13 * DAY_S}
         key_id = (await keys.create(self.gateway.registrar, body, Actor(source="api", name="admin"))).key_id
         self.change(expiry_days=6.0)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
+import msgspec
 import pytest
 import structlog
 import trio
@@ -94,7 +95,7 @@ class RealGateway:
 def gateway_in(folder: Path, text: str = DAEMON, secret: str = "") -> Iterator[RealGateway]:
     (folder / "gw.yaml").write_text(text)
     settings = parse(text, file=str(folder / "gw.yaml"), env={"GW_SECRET": secret}, data_dir=folder)
-    tracking = attrs.evolve(settings.cost_tracking, db_path=folder / "gw.db")
+    tracking = msgspec.structs.replace(settings.cost_tracking, db_path=folder / "gw.db")
     settings = attrs.evolve(settings, cost_tracking=tracking, secret_folder=folder)
     real_gateway = RealGateway()
     thread = threading.Thread(target=trio.run, args=(real_gateway.live, settings))

@@ -1,6 +1,7 @@
 import sys
 
 import attrs
+import msgspec
 import pytest
 
 from gw.admin.config_check import findings_of
@@ -33,6 +34,6 @@ def test_the_library_is_named_with_the_setting_that_needs_it(settings):
     with pytest.raises(ConfigError) as raised:
         check_mcp(settings, "127.0.0.1")
     assert f"gw.yaml:3:1: mcp.enabled needs a library that is not installed; {INSTALL}" in str(raised.value)
-    check_mcp(attrs.evolve(settings, mcp=attrs.evolve(settings.mcp, enabled=False)), "127.0.0.1")
+    check_mcp(attrs.evolve(settings, mcp=msgspec.structs.replace(settings.mcp, enabled=False)), "127.0.0.1")
     [finding] = [each for each in findings_of(settings) if each.subject == "mcp.enabled"]
     assert (finding.result, INSTALL in finding.detail) == ("failed", True)

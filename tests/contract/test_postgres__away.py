@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+import msgspec
 import pytest
 import trio
 from structlog.testing import capture_logs
@@ -82,7 +83,7 @@ async def becomes_ready(running: Any) -> None:
 
 async def reload(running: Any, **changed: object) -> tuple[str, ...]:
     settings = running.gateway.settings
-    tracking = attrs.evolve(settings.cost_tracking, **changed)
+    tracking = msgspec.structs.replace(settings.cost_tracking, **changed)
     return await running.gateway.reload(attrs.evolve(settings, cost_tracking=tracking))
 
 

@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import attrs
 import pytest
 import yaml
 
@@ -53,7 +52,7 @@ def test_the_image_runs_gw_without_rights_and_says_if_it_is_well() -> None:
     assert int(user) > 0
     assert json.loads(image["ENTRYPOINT"]) == ["/opt/gw/bin/gw"]
     assert image["STOPSIGNAL"] == "SIGTERM"
-    assert int(image["EXPOSE"]) == attrs.fields_dict(Serve)["port"].default
+    assert int(image["EXPOSE"]) == Serve().port
     command = json.loads(image["HEALTHCHECK"].partition("CMD ")[2])
     assert "/health" in command[-1]
     assert not [keyword for stage in stages() for keyword, _ in stage if keyword == "ADD"]

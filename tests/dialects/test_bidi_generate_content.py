@@ -259,7 +259,7 @@ async def test_a_function_may_take_longer_than_the_vendor_may_be_silent(talk, au
 
 async def test_playback_may_take_longer_than_the_vendor_may_be_silent(talk, autojump_clock):
     async with talk(plays_s=1.5) as on:
-        on.plane.gateway.relay.planner.routing = attrs.evolve(on.plane.gateway.settings.routing, idle_s=1.0)
+        on.plane.gateway.relay.planner.routing = msgspec.structs.replace(on.plane.gateway.settings.routing, idle_s=1.0)
         await on.client.ask()
         await on.client.until("turnComplete")
     assert [record.status for record in on.records] == ["success"]

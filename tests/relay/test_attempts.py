@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 
 import attrs
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -317,7 +318,7 @@ async def test_a_caller_who_leaves_a_kept_attempt_is_no_failure(slow_relay, auto
 async def test_shorter_times_hold_from_the_next_request_on(slow_relay, autojump_clock):
     h = await slow_relay(after_s=10)
     await trio.sleep(0.5)
-    h.relay.configure(attrs.evolve(h.relay.planner.routing, whole_answer_s=0.25), None)
+    h.relay.configure(msgspec.structs.replace(h.relay.planner.routing, whole_answer_s=0.25), None)
     with pytest.raises(UpstreamSlow):
         await ask(h)
     assert trio.current_time() == 0.75

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import attrs
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -396,7 +396,7 @@ async def test_auto_hedges_after_the_candidates_own_p95(make_relay, nursery, aut
     h = make_relay(AUTO.format(knobs="latency_ms: 600"), spent={"default": 10**9})
     await keep_deadlines(h, nursery)
     talk(h)
-    h.relay.configure(attrs.evolve(h.relay.planner.routing, hedge="off"), None)
+    h.relay.configure(msgspec.structs.replace(h.relay.planner.routing, hedge="off"), None)
     for _ in range(32):
         await said(h.relay, chat())
     assert all(len(record.attempts) == 1 for record in h.sink.records)  # that is how long this candidate takes

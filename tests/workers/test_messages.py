@@ -1,4 +1,4 @@
-import attrs
+import msgspec
 
 from gw.config.parse import parse
 from gw.registry.merge import build
@@ -20,4 +20,4 @@ def test_settings_and_catalog_arrive_whole_with_their_keys(tmp_path):
     assert arrived == config
     assert arrived.settings.providers["openai"].api_key == Secret("sk-canary-0123456789")
     assert arrived.catalog.by_modality["llm"]["openai/m"] == config.catalog.by_modality["llm"]["openai/m"]
-    assert attrs.asdict(arrived.settings.auth) == attrs.asdict(settings.auth)
+    assert msgspec.structs.asdict(arrived.settings.auth) == msgspec.structs.asdict(settings.auth)
