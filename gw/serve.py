@@ -28,7 +28,6 @@ import msgspec
 import structlog
 import trio
 
-from gw.admin.demo_history import sample_records
 from gw.config.secret_values import secrets_of
 from gw.config.settings import Serve, Settings
 from gw.dialects.data_plane import DataPlane
@@ -195,6 +194,8 @@ async def _watch_for_alerts(gateway: Gateway) -> None:
 async def load_sample_history(gateway: Gateway) -> None:
     """Add the sample history after the start, which it would delay by a tenth of a second. Log a fault of the disk."""
     try:
+        from gw.admin.demo_history import sample_records  # which no other start needs
+
         await gateway.store.load(sample_records(gateway.clock.now(), book=gateway.book))
     except StoreError as error:
         _log.warning("sample_history_left_out", why=error.message)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from statistics import fmean
 
 import msgspec
 
@@ -67,6 +66,8 @@ def _estimate(spend: Mapping[int, int], daily_budget_nusd: int, month: _Month) -
     without such days, the mean of all past days; on the first day ever, today's pace. The band grows with the square
     root of the remaining days, because errors of single days are independent.
     """
+    from statistics import fmean  # with all it loads, when the first estimate is made
+
     first, last, today, elapsed = month.first, month.last, month.today, month.elapsed
     spent = sum(nusd for day, nusd in spend.items() if first <= day <= today)
     first_spend = min((day for day, nusd in spend.items() if nusd), default=today)

@@ -18,7 +18,6 @@ import click
 import msgspec
 
 import gw
-from gw.admin.demo_history import DAYS, PROJECT
 from gw.cli.config_file import load
 from gw.cli.main import CommandFailed
 from gw.cli.output import aside
@@ -165,6 +164,8 @@ def banner(settings: Settings, ready: ServeInfo, *, demo: bool) -> str:
     if demo and settings.auth.admin_token:
         lines.append("sign in    with the value of GW_ADMIN_TOKEN, which callers send, too")
     if demo:
+        from gw.admin.demo_history import DAYS, PROJECT  # which no other start needs
+
         lines.append(f"history    {DAYS} made-up days before today, in the project {PROJECT}")
     else:
         lines.append(f"database   {ready.database}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, deque
-from statistics import median
+from collections.abc import Iterable
 from typing import Final
 
 from gw.policy.wide_letters import is_wide
@@ -63,6 +63,13 @@ def words_of(text: str) -> int:
     return count
 
 
+def _median(values: Iterable[float]) -> float:
+    """Return the median of some values, of which there is at least one."""
+    from statistics import median  # with all it loads, for gateways that speak
+
+    return median(values)
+
+
 class VoicePace:
     """Pace of one voice. `others_per_s`: the usual pace of the other voices of its model, if any is known."""
 
@@ -78,7 +85,7 @@ class VoicePace:
     @property
     def per_s(self) -> float:
         """Letters a second; until it is known, those of the model's other voices or of an ordinary one."""
-        return median(self._per_s) if self._per_s else self._others_per_s or USUAL_PER_S
+        return _median(self._per_s) if self._per_s else self._others_per_s or USUAL_PER_S
 
     @property
     def least_per_s(self) -> float:
@@ -96,7 +103,7 @@ class VoicePace:
         if len(self._per_s) < _ENOUGH:
             return None
         usual = self.per_s
-        return median(abs(sample - usual) for sample in self._per_s) / usual
+        return _median(abs(sample - usual) for sample in self._per_s) / usual
 
     @property
     def ends_in_silence(self) -> bool:
@@ -135,7 +142,7 @@ class VoicePaces:
         pace = self._paces.get(key)
         if pace is None:
             known = [pace.per_s for (model, _, at), pace in self._paces.items() if model == model_id and at == key[2] and pace.is_known]
-            pace = self._paces[key] = VoicePace(median(known) if known else None)
+            pace = self._paces[key] = VoicePace(_median(known) if known else None)
             if len(self._paces) > _VOICES:
                 self._paces.popitem(last=False)
         else:
