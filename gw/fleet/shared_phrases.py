@@ -168,7 +168,7 @@ class SharedPhrases:
     async def clear(self, *, project: str | None = None, model_id: str | None = None, voice: str | None = None) -> int:
         """Delete the phrases of a project, a model or a voice, or all, at all gateways; return how many the server had.
 
-        Raise BankUnreachable: then those that are left at the server are not cleared.
+        Raise BankUnreachable: the server keeps what it has, or deletes it when it answers again, if the command has reached it.
         """
         if self._server is None:
             raise BankUnreachable(address="fleet.valkey", why=self.trouble or "there is no connection yet")
