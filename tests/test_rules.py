@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Collection, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -271,7 +272,55 @@ def _not_for_mypyc(tree: ast.Module) -> list[str]:
                 isinstance(inner, ast.Yield) for inner in ast.walk(node)
             ):
                 found.append(f"{node.lineno}: a generator that is dropped does not leave its `with`")
+            case ast.AsyncFunctionDef() if any(_waits(inner.finalbody) for inner in ast.walk(node) if isinstance(inner, ast.Try)):
+                found.append(f"{node.lineno}: a `finally` that awaits raises again what its caller has caught before")
     return found
+
+
+def _waits(statements: list[ast.stmt]) -> bool:
+    waits = (ast.Await, ast.AsyncWith, ast.AsyncFor)
+    return any(isinstance(inner, waits) for statement in statements for inner in ast.walk(statement))
+
+
+def _class_values(cls: ast.ClassDef) -> set[str]:
+    """Return the names to which a class gives a value itself, but for the ones declared as a ClassVar or Final."""
+    plain = {target.id for node in cls.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)}
+    annotated = [node for node in cls.body if isinstance(node, ast.AnnAssign) and node.value is not None]
+    return {name for name in plain if not name.startswith("__")} | {
+        ast.unparse(node.target) for node in annotated if not re.match(r"(ClassVar|Final)\b", ast.unparse(node.annotation))
+    }
+
+
+def _overridden(trees: dict[str, ast.Module], compiled: Collection[str]) -> list[str]:
+    """Find values of compiled classes that a subclass replaces: mypyc keeps them in each instance, where it does not look for them."""
+    classes = [(module, node) for module, tree in trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    bases, kept = defaultdict(set), defaultdict(set)
+    for module, node in classes:
+        bases[node.name] |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+        if module in compiled:
+            kept[node.name] |= _class_values(node)
+
+    def ancestors(name: str) -> Iterator[str]:
+        for base in bases[name] - {name}:
+            yield base
+            yield from ancestors(base)
+
+    return [
+        f"{module}: {node.name}.{name} overrides {base}.{name}: declare that as a ClassVar"
+        for module, node in classes for base in ancestors(node.name) for name in sorted(_class_values(node) & kept[base])
+    ]  # fmt: skip
+
+
+def test_values_of_compiled_classes_are_replaced_by_no_subclass():
+    compiled = {module.removesuffix(".py").replace("/", ".") for module in _compiled()}
+    assert compiled <= set(_trees())
+    assert _overridden(_trees(), compiled) == []
+
+
+@pytest.mark.parametrize(("declared", "count"), [("word = 'a'", 1), ("word: str = 'a'", 1), ("word: ClassVar[str] = 'a'", 0)])
+def test_the_rule_about_values_of_classes_finds(declared, count):
+    base, heirs = f"class A(Generic[S]):\n    {declared}", "class B(a.A[int]): ...\nclass C(B):\n    word = 'b'"
+    assert len(_overridden({"a": ast.parse(base), "b": ast.parse(heirs)}, ["a"])) == count
 
 
 def test_compiled_modules_hold_only_what_mypyc_compiles():
@@ -298,6 +347,7 @@ def test_compiled_functions_bind_each_name_to_one_kind_of_error():
         "class A(msgspec.Struct, frozen=True): ...", "class A:\n    class B: ...", "async def f():\n    yield 1",
         "try: ...\nexcept* ValueError: ...", "class A:\n    x: int = attrs.field(factory=int)",
         "def f():\n    with open('a') as b:\n        yield b",
+        "async def f():\n    try: ...\n    finally:\n        if a:\n            await a()",
     ],
 )  # fmt: skip
 def test_the_rule_about_compiled_modules_finds(source):

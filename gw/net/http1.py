@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Final, Protocol
 
@@ -334,29 +335,32 @@ async def _write(transport: Transport, data: bytes) -> bool:
 
 async def _send_chunks(transport: Transport, head: bytes, body: RequestBody) -> bool:
     """Send head and body; return whether all was written. Raises ValueError if the body is not as long as its `size`."""
-    left = body.size
-    unsent = head  # small pieces go out together
     chunks = body.chunks()
-    try:
-        async for chunk in chunks:
-            left -= len(chunk)
-            if left < 0:
-                raise ValueError("the request body is longer than its announced size")
-            if len(unsent) + len(chunk) <= JOIN_MAX_BYTES:
-                unsent += chunk
-            else:
-                if unsent and not await _write(transport, unsent):
-                    return False
-                unsent = chunk
-            if len(unsent) >= _LEAST_BYTES:  # the next one may still have to arrive
-                if not await _write(transport, unsent):
-                    return False
-                unsent = b""
-        if unsent and not await _write(transport, unsent):
-            return False
-    finally:
-        if isinstance(chunks, AsyncGenerator):
-            await chunks.aclose()
+    if not isinstance(chunks, AsyncGenerator):
+        return await _send_pieces(transport, head, body.size, chunks)
+    async with aclosing(chunks):
+        return await _send_pieces(transport, head, body.size, chunks)
+
+
+async def _send_pieces(transport: Transport, head: bytes, size: int, chunks: AsyncIterator[bytes]) -> bool:
+    left = size
+    unsent = head  # small pieces go out together
+    async for chunk in chunks:
+        left -= len(chunk)
+        if left < 0:
+            raise ValueError("the request body is longer than its announced size")
+        if len(unsent) + len(chunk) <= JOIN_MAX_BYTES:
+            unsent += chunk
+        else:
+            if unsent and not await _write(transport, unsent):
+                return False
+            unsent = chunk
+        if len(unsent) >= _LEAST_BYTES:  # the next one may still have to arrive
+            if not await _write(transport, unsent):
+                return False
+            unsent = b""
+    if unsent and not await _write(transport, unsent):
+        return False
     if left:
         raise ValueError(f"the request body ended {left} bytes short of its announced size")
     return True

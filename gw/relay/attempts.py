@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from types import TracebackType
-from typing import Generic, TypeVar, cast
+from typing import ClassVar, Generic, TypeVar, cast
 
 import attrs
 import trio
@@ -84,9 +84,9 @@ class RequestContext(ABC, Generic[S, E]):
 
     __slots__ = ("candidates", "first_event_s", "idle_s", "in_flight", "meter", "planner", "racing", "refusal", "spec")
 
-    pays_for_hedges = True
+    pays_for_hedges: ClassVar[bool] = True
     """A candidate that starts beside a slow one is sent something that its vendor bills."""
-    first_event = "content"
+    first_event: ClassVar[str] = "content"
     """Word for the thing that must be there after `first_event_s`."""
     candidates: Candidates
     meter: Meter

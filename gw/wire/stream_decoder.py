@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.types.compiled import mypyc_attr
@@ -37,7 +37,7 @@ class StreamDecoder(Generic[E]):
 class SseStreamDecoder(StreamDecoder[E], ABC):
     """Decoder of an answer sent as server-sent events: bytes in, events out; `_decode` takes one event apart."""
 
-    CLOSING_EVENT = "its closing event"
+    CLOSING_EVENT: ClassVar[str] = "its closing event"
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)
