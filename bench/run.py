@@ -266,6 +266,8 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
         lines.append(
             f"| {scenario} | {label} | {sides['direct']:.0f} | {sides['nginx']:.0f} | {sides['gw']:.0f} | {added:+.0f} |"
         )
+        if "compiled" in sides:
+            lines.append(f"| {scenario}, compiled | {label} | | | {sides['compiled']:.0f} | {sides['compiled'] - sides['direct']:+.0f} |")
 
     chat32 = results["chat, 32 connections"]
     nginx_cpu, gw_cpu = median(chat32["nginx"], "cpu_us"), median(chat32["gw"], "cpu_us")
