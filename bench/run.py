@@ -5,14 +5,16 @@
 
 Needs Linux, gcc, nginx and two cores: whatever is measured has core 0, load and fake provider have core 1. Sides are
 interleaved and the medians of the rounds are printed, so that a noisy minute hits all of them. `--alone` (root) gives all that
-takes part the highest priority: whatever else runs on this machine waits meanwhile. `--awake` (root) keeps the cores from
-sleeping, as on a machine set up for low latency; without it, waking them is part of what a request costs. `--compiled` is the Python of an
-environment that has the compiled wheel: that gateway is measured as well, in the same rounds.
+takes part the highest priority: whatever else runs on this machine waits meanwhile. And no connection over loopback is paced by a timer
+of the kernel, as with BBR, which would cost all sides alike. `--awake` (root) keeps the cores from sleeping, as on a machine set up for
+low latency; without it, waking them is part of what a request costs. `--compiled` is the Python of an environment that has the compiled
+wheel: that gateway is measured as well, in the same rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import datetime
 import json
@@ -33,12 +35,19 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CACHED = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 """The environment, with compiled modules kept as they are on any installed system."""
+CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 BEGIN, END = "<!-- bench/run.py begins -->", "<!-- bench/run.py ends -->"
 
 
 def run_alone() -> None:
-    """This process, and those it starts from now on, before all others of the machine; alike for every side."""
+    """Run this process, and those it starts from now on, before all others of the machine, alike for every side.
+
+    Until it ends, new connections get Reno where BBR is the default: that paces each connection by a timer of the kernel.
+    """
     os.nice(-20)
+    if (default := CONGESTION_CONTROL.read_text().strip()) == "bbr":
+        CONGESTION_CONTROL.write_text("reno")
+        atexit.register(CONGESTION_CONTROL.write_text, default)
 
 
 def stay_awake() -> None:
