@@ -52,7 +52,7 @@ def test_its_status_is_that_of_the_sessions(tmp_path: Path, uv: str, status: int
     ended = run_with(tmp_path, uv)
     assert ended.returncode == status, ended.stderr
     closing = ended.stdout.partition("=== closing lines")[2]
-    assert closing.count("passed in 0.10s") == 9
+    assert closing.count("passed in 0.10s") == 10
 
 
 def test_what_go_builds_is_there_when_the_tests_begin(tmp_path: Path) -> None:
