@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
 DATA = Path(__file__).parent / "plots" / "performance.json"
-_WIDTH, _LABELS, _VALUES, _BAR, _GAP, _TOP = 720, 190, 110, 20, 12, 54
+_WIDTH, _LABELS, _VALUES, _BAR, _GAP, _TITLE, _NOTE = 720, 190, 110, 20, 12, 38, 16
+_NOTE_LETTERS = 100  # of a line: one of a wide font has 6.2 units of the width
 _STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #1f2328 } .title { font-weight: 600 } .note { font-size: 12px; fill: #59636e }
 .gw { fill: #0969da } .other { fill: #8c959f }
@@ -42,15 +44,17 @@ def _most(data: dict[str, Sequence[dict[str, float]]]) -> float:
 def _bars(data: dict[str, object], share: Callable[[float], float]) -> str:
     bars = data["bars"]
     assert isinstance(bars, list)
-    height = _TOP + len(bars) * (_BAR + _GAP) + 8
+    note = textwrap.wrap(str(data["note"]), _NOTE_LETTERS)
+    first = _TITLE + len(note) * _NOTE
+    height = first + len(bars) * (_BAR + _GAP) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(str(data["title"]))}">',
         f"<style>{_STYLE}</style>",
         f'<text class="title" x="0" y="18">{escape(str(data["title"]))}</text>',
-        f'<text class="note" x="0" y="38">{escape(str(data["note"]))}</text>',
+        *[f'<text class="note" x="0" y="{_TITLE + number * _NOTE}">{escape(line)}</text>' for number, line in enumerate(note)],
     ]
     for number, bar in enumerate(bars):
-        top, value = _TOP + number * (_BAR + _GAP), float(bar["value"])
+        top, value = first + number * (_BAR + _GAP), float(bar["value"])
         width = share(value) * (_WIDTH - _LABELS - _VALUES)
         kind = "gw" if bar["label"].startswith("gw") or bar.get("gw") else "other"
         lines += [
