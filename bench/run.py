@@ -45,6 +45,7 @@ def run_alone() -> None:
     Until it ends, new connections get Reno where BBR is the default: that paces each connection by a timer of the kernel.
     """
     os.nice(-20)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # else what it has changed would stay so
     if (default := CONGESTION_CONTROL.read_text().strip()) == "bbr":
         CONGESTION_CONTROL.write_text("reno")
         atexit.register(CONGESTION_CONTROL.write_text, default)
@@ -99,7 +100,8 @@ def rss_mb(pid: int) -> float:
     return int(line.split()[1]) / 1024
 
 
-def wait_until_it_answers(url: str, data: bytes | None = None) -> None:
+def wait_until_it_answers(url: str, data: bytes | None = None, process: subprocess.Popen | None = None) -> None:
+    """Return at the first answer, whatever it is. Raise OSError after a minute without one, or when `process`, if given, has ended."""
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -109,9 +111,9 @@ def wait_until_it_answers(url: str, data: bytes | None = None) -> None:
         except urllib.error.HTTPError:
             return  # it answers, that is all we wait for
         except OSError:
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or (process is not None and process.poll() is not None):
                 raise
-            time.sleep(0.005)
+            time.sleep(0.002)
 
 
 class Bench:

@@ -16,10 +16,9 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
-from run import free_port, pinned, rss_mb
+from run import free_port, pinned, rss_mb, wait_until_it_answers
 
 ROOT = Path(__file__).parents[1]
 CONFIG = """\
@@ -41,17 +40,12 @@ def start(python: str, checkout: Path, bytecode: Path) -> tuple[float, float]:
             began = time.monotonic()
             process = subprocess.Popen(command, env=env, cwd=folder, stdout=log, stderr=log)
         try:
-            while True:
-                try:
-                    urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).close()
-                    break
-                except OSError:
-                    if process.poll() is not None or time.monotonic() - began > 60:
-                        raise SystemExit((folder / "gw.log").read_text()) from None
-                    time.sleep(0.002)
+            wait_until_it_answers(f"http://127.0.0.1:{port}/health", process=process)
             took_s = time.monotonic() - began
             time.sleep(1.5)
             return took_s, rss_mb(process.pid)
+        except OSError:
+            raise SystemExit((folder / "gw.log").read_text()) from None
         finally:
             process.terminate()
             process.wait(60)
