@@ -104,7 +104,7 @@ def main() -> None:
     for sent_to_all in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the gateway ends this process when it has stopped
         signal.signal(sent_to_all, signal.SIG_IGN)
     if sys.platform == "linux":
-        with suppress(OSError):  # a fair share of the core, but requests that wake up go first
+        with suppress(OSError):  # a fair share of the core, but it interrupts no request when it wakes up
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     with suppress(BrokenPipeError):
         CommitProgram(sys.stdin.buffer, sys.stdout.buffer).run()
