@@ -1,10 +1,11 @@
 """Measure the CPU that the gateway takes for a frame of live audio and its answer, on a machine that need not be idle.
 
-    python bench/frame_cost.py [--sessions 30] [--rounds 200] [--compare FOLDER] [--instructions]
+    python bench/frame_cost.py [--sessions 30] [--rounds 200] [--at-once 1] [--compare FOLDER] [--instructions]
 
 Opens `--sessions` live transcriptions in Deepgram's protocol through a gateway to a vendor of the same protocol, both in this process.
 In each round every caller sends 20 ms of audio, and the vendor answers each with a transcript; the round ends with the last answer.
-Prints the CPU of the gateway's event loop for a frame (kernel accounting): the cheapest round, which other programs have
+With `--at-once 3` each caller's message of the network holds three frames, and the vendor's as many answers, as a gateway reads them
+that is behind. Prints the CPU of the gateway's event loop for a frame (kernel accounting): the cheapest round, which other programs have
 disturbed least, and the median. `--compare` measures the gateway of another checkout too, in turn with this one. `--instructions` counts
 the machine instructions of a frame and its answer outside of the kernel with valgrind, by function. Timers count as well, and run
 more often for each frame while valgrind is slow: with `--sessions 4` a round takes about the 20 ms of a frame. How many sessions fit on
@@ -145,28 +146,28 @@ class Gateway:
         pid = self.process.pid
         return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) / 1e9
 
-    def round(self, frame: bytes) -> float:
-        """Send one frame in each session; return the CPU of each, in µs, when the last answer has come."""
-        before, left, until = self.cpu_s(), self.sessions, time.monotonic() + PATIENCE_S
+    def round(self, frame: bytes, at_once: int = 1) -> float:
+        """Send one frame in each session, or some at once; return the CPU of each, in µs, when the last answer has come."""
+        before, left, until = self.cpu_s(), self.sessions * at_once, time.monotonic() + PATIENCE_S
         for caller in self.callers.values():
-            caller.sendall(frame)
+            caller.sendall(frame * at_once)
         while left:
             if time.monotonic() > until:
                 raise SystemExit(f"{left} answers did not come")
             for descriptor, _ in self.poll.poll(1):
                 if descriptor in self.callers:
-                    left -= self.callers[descriptor].recv(65_536)[:1] == b"\x81"
+                    left -= self.callers[descriptor].recv(65_536).count(b"\x81\x7e")
                 else:
-                    self.vendor_reads(descriptor)
+                    self.vendor_reads(descriptor, at_once)
         time.sleep(0.001)  # for the gateway to fall asleep, which is when the kernel settles its account
-        return (self.cpu_s() - before) / self.sessions * 1e6
+        return (self.cpu_s() - before) / self.sessions / at_once * 1e6
 
-    def vendor_reads(self, descriptor: int) -> None:
+    def vendor_reads(self, descriptor: int, at_once: int) -> None:
         received = self.received.get(descriptor, 0) + len(self.vendors[descriptor].recv(65_536))
-        if received >= FRAME_BYTES:
+        if received >= FRAME_BYTES * at_once:
             number = self.answered.get(descriptor, 0)
-            self.answered[descriptor], received = number + 1, 0
-            self.vendors[descriptor].sendall(answer(number))
+            self.answered[descriptor], received = number + at_once, 0
+            self.vendors[descriptor].sendall(b"".join(answer(number + n) for n in range(at_once)))
         self.received[descriptor] = received
 
     def close(self) -> None:
@@ -208,6 +209,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=30)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--at-once", type=int, default=1, help="frames in each message of the network")
     parser.add_argument("--compare", type=Path, help="a folder with another checkout")
     parser.add_argument("--instructions", action="store_true", help="count instructions with valgrind in place of measuring time")
     options = parser.parse_args()
@@ -227,7 +229,7 @@ def main() -> None:
                     gateway.open()
             for number in range(WARM_UP + options.rounds):
                 for gateway, cost in zip(gateways, costs, strict=True):
-                    cost.append(gateway.round(SPEECH if number % 50 < LOUD_OF_50 else NOISE))
+                    cost.append(gateway.round(SPEECH if number % 50 < LOUD_OF_50 else NOISE, options.at_once))
         finally:
             for gateway in gateways:
                 gateway.close()

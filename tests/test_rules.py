@@ -266,6 +266,8 @@ def _not_for_mypyc(tree: ast.Module) -> list[str]:
                     f"{line.lineno}: a field's default must be of its type" for line in node.body
                     if isinstance(line, ast.AnnAssign) and line.value and re.match(r"(attrs|msgspec)\.", ast.unparse(line.value))
                 ]  # fmt: skip
+            case ast.Slice() if any(_acts(bound) for bound in (node.lower, node.upper, node.step) if bound is not None):
+                found.append(f"{node.lower and node.lower.lineno}: a slice's bound that is called twice where a memoryview is cut")
             case ast.AsyncFunctionDef() if any(isinstance(inner, ast.Yield) for inner in ast.walk(node)):
                 found.append(f"{node.lineno}: an asynchronous generator")
             case ast.FunctionDef() if any(isinstance(inner, ast.With) for inner in ast.walk(node)) and any(
@@ -280,6 +282,13 @@ def _not_for_mypyc(tree: ast.Module) -> list[str]:
 def _waits(statements: list[ast.stmt]) -> bool:
     waits = (ast.Await, ast.AsyncWith, ast.AsyncFor)
     return any(isinstance(inner, waits) for statement in statements for inner in ast.walk(statement))
+
+
+def _acts(bound: ast.expr) -> bool:
+    """Return whether it matters that an expression is evaluated twice."""
+    calls = [inner for inner in ast.walk(bound) if isinstance(inner, ast.Call | ast.Await | ast.NamedExpr)]
+    pure = ("len", "min", "max", "int", "index")
+    return any(not isinstance(inner, ast.Call) or ast.unparse(inner.func).rpartition(".")[2] not in pure for inner in calls)
 
 
 def _class_values(cls: ast.ClassDef) -> set[str]:
@@ -347,7 +356,7 @@ def test_compiled_functions_bind_each_name_to_one_kind_of_error():
         "class A(msgspec.Struct, frozen=True): ...", "class A:\n    class B: ...", "async def f():\n    yield 1",
         "try: ...\nexcept* ValueError: ...", "class A:\n    x: int = attrs.field(factory=int)",
         "def f():\n    with open('a') as b:\n        yield b",
-        "async def f():\n    try: ...\n    finally:\n        if a:\n            await a()",
+        "async def f():\n    try: ...\n    finally:\n        if a:\n            await a()", "memoryview(a)[send(a) + len(b) :]",
     ],
 )  # fmt: skip
 def test_the_rule_about_compiled_modules_finds(source):

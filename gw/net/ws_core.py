@@ -37,6 +37,7 @@ from websockets.protocol import Protocol, Side, State
 
 from gw.net import ws_frames
 from gw.net.tcp import LOST, Transport
+from gw.types.compiled import mypyc_attr
 from gw.types.pending import READY, Pending
 
 MAX_MESSAGE_BYTES: Final = 16 * 2**20  # a larger message closes the session with 1009
@@ -51,12 +52,13 @@ _QUIET: Final = logging.getLogger("gw.net.ws_protocol")
 _QUIET.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class WsSession(ABC):
     """`side` is this one's role. Subclasses read, bound their writes and translate errors."""
 
     __slots__ = (
-        "_encode", "_enough", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_side", "_splitter", "_take",
-        "_text", "_transport", "_turn", "_unread", "_whole", "_write", "is_open",
+        "__weakref__", "_encode", "_enough", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_plain", "_side",
+        "_splitter", "_take", "_text", "_transport", "_turn", "_unread", "_write", "is_open",
     )  # fmt: skip
 
     def __init__(self, side: Side, transport: Transport, most: int = MAX_MESSAGE_BYTES) -> None:
@@ -70,7 +72,7 @@ class WsSession(ABC):
         self._write: Callable[[bytes], Pending] = transport.send_or_pending
         self._encode = _MASKS.from_client if client else ws_frames.from_server
         self._splitter = ws_frames.Splitter(masked=not client, most=most)
-        self._whole = ws_frames.message_from_server if client else ws_frames.message_from_client
+        self._plain = ws_frames.plain_from_server if client else ws_frames.plain_from_client
         self._messages: deque[str | bytes] | None = None  # received and not yet delivered; None when there are none
         self._unread = 0  # length of `_messages` together
         self._fragments: list[bytes | bytearray | memoryview] = []
@@ -101,6 +103,8 @@ class WsSession(ABC):
     def __init_subclass__(cls) -> None:
         """Give each role copies of the functions that run for every frame: the interpreter adapts code to the class that runs it."""
         for function in (cls.feed, cls.send_or_pending):
+            if not isinstance(function, FunctionType):
+                return  # compiled
             copied = FunctionType(
                 function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
             )
@@ -136,18 +140,34 @@ class WsSession(ABC):
 
     def feed(self, data: bytes) -> Pending:
         """Deliver or queue the messages in `data`; return what must be awaited before more is read."""
+        at = 0
         try:
-            take, whole = self._take, self._whole  # a function in an attribute is called by way of a variable: half the price
-            if (
-                take is None or self._messages is not None or not self.is_open or not self._splitter.at_message
-                or (message := whole(data, self._most)) is None
-            ):  # fmt: skip
-                return self._after_frames(self._digest(self._splitter.feed(data)))
-            if (pending := take(message)) is not None:  # nearly every message comes here
-                return self._after_take(pending)
-            return READY if (enough := self._enough) is not None and enough() else None
+            take, plain = self._take, self._plain  # a function in an attribute is called by way of a variable: half the price
+            if take is not None and self._messages is None and self.is_open and self._splitter.at_message:
+                while (frame := plain(data, at, self._most)) is not None:
+                    message, at = frame
+                    if (pending := take(message)) is not None:
+                        return self._take_later(pending, data, at)
+                    if (enough := self._enough) is not None and enough():
+                        return self._take_later(READY, data, at)
+                    if at == len(data):  # nearly every message comes alone
+                        return None
+            rest, at = data[at:] if at else data, len(data)
+            return self._after_frames(self._digest(self._splitter.feed(rest)))
         except Exception as error:
+            if at < len(data):
+                self._digest(self._splitter.feed(data[at:]))
             return self._take_failed(error)
+
+    def _take_later(self, pending: Awaitable[None], data: bytes, at: int) -> Pending:
+        """Queue the messages from `at` on; they are delivered when `pending` has been awaited."""
+        if at < len(data) and self._digest(self._splitter.feed(data[at:])):
+            pending = self._answer_after(pending)
+        return self._after_take(pending)
+
+    async def _answer_after(self, pending: Awaitable[None]) -> None:
+        await pending
+        await self._answer()
 
     def _digest(self, frames: ws_frames.Frames) -> bool:
         """Queue the messages of `frames`. Returns whether the protocol was consulted and may have something to send."""

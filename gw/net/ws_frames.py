@@ -120,37 +120,54 @@ class Splitter:
         return MACHINE, data[at:end]
 
 
-def message_from_server(data: bytes, most: int) -> str | bytes | None:
-    """Return the message that is all of `data`, as nearly every read of a voice session is; None where `Splitter.feed` has to look.
+def plain_from_server(data: bytes, at: int, most: int) -> tuple[str | bytes, int] | None:
+    """Return the message that begins at `at`, and where it ends; None where `Splitter.feed` has to look.
 
-    For a session that is at a message. The message is plain and shorter than 64 KiB, its frame at most `most` bytes long.
+    For a session that is at a message. Nearly every message of a voice session is plain and shorter than 64 KiB, and all of it has
+    arrived; its frame is at most `most` bytes long. When this process is behind, several are read at once.
     """
     size = len(data)
-    if not 4 <= size <= most:
+    if size - at < 4:
         return None
-    first, length, medium = _MEDIUM.unpack_from(data)
-    if length == 126 and medium == size - 4:
-        payload = data[4:]
-    elif length == size - 2 and length < 126:
-        payload = data[2:]
+    first, length, medium = _MEDIUM.unpack_from(data, at)
+    if length == 126:
+        begins = at + 4
+        end = begins + medium
+    elif length < 126:
+        begins = at + 2
+        end = begins + length
     else:
         return None
-    return payload if first == 0x82 else text_or_none(payload) if first == 0x81 else None
+    if end > size or end - at > most:
+        return None
+    if first == 0x82:
+        return data[begins:end], end
+    if first == 0x81 and (text := text_or_none(data[begins:end])) is not None:
+        return text, end
+    return None
 
 
-def message_from_client(data: bytes, most: int) -> str | bytes | None:
+def plain_from_client(data: bytes, at: int, most: int) -> tuple[str | bytes, int] | None:
     """Do the same with the frame of a client."""
     size = len(data)
-    if not 6 <= size <= most:
+    if size - at < 6:
         return None
-    first, length, medium = _MEDIUM.unpack_from(data)
-    if length == 254 and medium == size - 8:
-        payload = apply_mask(data[8:], data[4:8])
-    elif length == size + 122 and length < 254:  # 6 bytes of head, and the bit for the mask
-        payload = apply_mask(data[6:], data[2:6])
+    first, length, medium = _MEDIUM.unpack_from(data, at)
+    if length == 254:
+        begins = at + 8
+        end = begins + medium
+    elif 128 <= length < 254:
+        begins = at + 6
+        end = begins + length - 128
     else:
         return None
-    return payload if first == 0x82 else text_or_none(payload) if first == 0x81 else None
+    if end > size or end - at > most:
+        return None
+    if first == 0x82:
+        return apply_mask(data[begins:end], data[begins - 4 : begins]), end
+    if first == 0x81 and (text := text_or_none(apply_mask(data[begins:end], data[begins - 4 : begins]))) is not None:
+        return text, end
+    return None
 
 
 def text_or_none(data: bytes) -> str | None:

@@ -39,6 +39,7 @@ from gw.relay.live_session import Fail, LiveSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.session_audio import SessionAudio
 from gw.relay.silence_watch import SilenceWatch
+from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending, awaited, pending_error
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest
 from gw.types.usage import Usage, UsageSource
@@ -55,6 +56,7 @@ Deliver = Callable[[list[ListenEvent]], Pending]
 _log = structlog.get_logger("gw.relay")
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]):
     last_event = ListenEnd
 

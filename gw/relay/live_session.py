@@ -1,6 +1,6 @@
 """Live sessions: one provider after the other behind one session, each part of it a SessionAttempt.
 
-States of a session; `drive` runs the attempts in turn (see `gw.relay.attempts`):
+States of a session, from `session_run`; `_drive` runs the attempts in turn (see `gw.relay.attempts`):
 
     state        the caller's input            ends with
     ──────────   ───────────────────────────   ─────────────────────────────────────────────────────────────────────
@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import chain
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import trio
 
@@ -39,11 +39,11 @@ from gw.relay.event_queue import EventQueue
 from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
-from gw.relay.meter import record_error
 from gw.relay.prepared_call import PreparedCall
 from gw.relay.request_spec import RequestSpec
 from gw.relay.waste import waste_of
-from gw.types.ids import Caller, Modality
+from gw.types.compiled import mypyc_attr
+from gw.types.ids import Modality
 from gw.types.stt import ListenRequest
 from gw.types.tts import SpeakLiveRequest
 from gw.types.usage import Cost, Usage, total_usage
@@ -65,6 +65,7 @@ _RESERVED: dict[Modality, Usage] = {
 """Reserved against the budget for a session, whose length is unknown."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SessionAttempt(Generic[S]):
     """One provider's part of a session."""
 
@@ -93,11 +94,12 @@ class SessionAttempt(Generic[S]):
         self.live = False
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     """The session a dialect holds. One task sends, another receives."""
 
-    first_event = "session"
-    pays_for_hedges = False  # only a handshake
+    first_event: ClassVar[str] = "session"
+    pays_for_hedges: ClassVar[bool] = False  # only a handshake
     last_event: ClassVar[type]
     """Class of the event that ends the session."""
 
@@ -125,36 +127,20 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Prepared call of the provider serving the session; None before the first."""
         return self._current.call if self._current is not None else None
 
-    @asynccontextmanager
-    async def run(self, caller: Caller) -> AsyncIterator[Self]:
-        """Admit the session and drive it beside the block; leaving writes its record.
+    async def admit(self) -> None:
+        """Reserve the estimate of what the session costs. Raise admission errors and UnsupportedSetting."""
+        planner, candidates = self.planner, self.candidates
+        estimate_nusd = planner.estimate(self.meter, self.spec, candidates)
+        if (room := planner.room(candidates, self.meter.caller, estimate_nusd)) is not None:
+            await room
+        planner.admit(self.meter, candidates, estimate_nusd)
+        self.check_settings()
 
-        Raise admission errors and UnsupportedSetting, with a record, and what `CandidatePlanner.plan` raises, without one.
-        """
-        self.plan(caller)
-        self.meter.notes_input = True
-        self.in_flight.requests += 1
-        try:
-            with one_error():
-                estimate_nusd = self.planner.estimate(self.meter, self.spec, self.candidates)
-                if (room := self.planner.room(self.candidates, caller, estimate_nusd)) is not None:
-                    await room
-                self.planner.admit(self.meter, self.candidates, estimate_nusd)
-                self.check_settings()
-                async with trio.open_nursery() as nursery:
-                    self._nursery = nursery
-                    self._begin()
-                    nursery.start_soon(self._drive)
-                    yield self
-                    nursery.cancel_scope.cancel()
-        except BaseException as raised:
-            self._close(record_error(raised, stopping=self.in_flight.stopping))
-            self.planner.hand_over(self.candidates)
-            raise
-        else:
-            self._close(None)
-        finally:
-            self.in_flight.requests -= 1
+    def drive(self, nursery: trio.Nursery) -> None:
+        """Start the driver in `nursery`, which belongs to the session."""
+        self._nursery = nursery
+        self._begin()
+        nursery.start_soon(self._drive)
 
     def _begin(self) -> None:
         """Start what runs beside the session, before its driver."""
@@ -193,7 +179,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             self.done = True
             self._write_record(None, cancelled=False)
 
-    def _close(self, error: GwError | None) -> None:
+    def close(self, error: GwError | None) -> None:
         """Make the record unless there is one: the session failed or, without an error, its caller left."""
         if self.meter.record is None:
             self._write_record(error, cancelled=error is None)

@@ -201,15 +201,17 @@ class Connection:
     def send_now(self, data: bytes) -> bytes:
         """Send what needs no waiting and return the remainder. Only `send` reports a broken connection."""
         try:
-            return data[self.transport.send_now(data) :]
+            sent = self.transport.send_now(data)
         except LOST:
             return data
+        return data[sent:]
 
     async def send(self, data: bytes) -> None:
         """Send all of `data`. Raises OSError when the client is gone or does not read in time; the connection is then dead."""
         transport = self.transport
         try:
-            unsent = memoryview(data)[transport.send_now(data) :]
+            sent = transport.send_now(data)
+            unsent = memoryview(data)[sent:]
             while unsent:
                 with self.drain.writing(self.limits.write_s) as scope:
                     await transport.send_all(unsent[:PIECE_BYTES])

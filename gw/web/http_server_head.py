@@ -176,7 +176,8 @@ class Repeated:
         match = _LENGTH.search(data)
         self._before, self._length, self._after = data, b"", b""
         if match is not None:
-            self._before, self._length, self._after = data[: match.start(1)], match[1], data[match.end(1) :]
+            begins, ends = match.span(1)
+            self._before, self._length, self._after = data[:begins], match[1], data[ends:]
             self._at = [name for name, _ in head.headers].index(b"content-length")
 
     def again(self, data: bytes) -> Head | None:

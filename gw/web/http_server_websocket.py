@@ -20,6 +20,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
+from gw.net import ws_frames
 from gw.net.tcp import LOST
 from gw.net.wakeup import Wakeup
 from gw.net.ws_core import SERVER, WsSession
@@ -44,7 +45,7 @@ class ServerWebSocket(WsSession):
     """`handshake`, then `run`, then `finish`. The caller closes the transport."""
 
     __slots__ = (
-        "__weakref__", "_accepted", "_cancel_scope", "_changed", "_connected", "_connection", "_delivering", "_denial", "_denial_body",
+        "_accepted", "_cancel_scope", "_changed", "_connected", "_connection", "_delivering", "_denial", "_denial_body",
         "_denied", "_disconnect", "_failure", "_head", "_response", "_room", "is_busy", "request_id",
     )  # fmt: skip
 
@@ -167,6 +168,11 @@ class ServerWebSocket(WsSession):
         finally:
             self._take = None
 
+    def _digest(self, frames: ws_frames.Frames) -> bool:
+        if consulted := super()._digest(frames):
+            self._note_close()
+        return consulted
+
     def _queue(self, data: bytes, text: bool) -> None:
         super()._queue(data, text)
         self._changed.wake()
@@ -177,7 +183,6 @@ class ServerWebSocket(WsSession):
 
     def _after_frames(self, consulted: bool) -> Pending:
         if consulted:
-            self._note_close()
             return self._after_take(self._answer())
         pending = self._deliver()
         if pending is not None:
@@ -273,7 +278,6 @@ class ServerWebSocket(WsSession):
             connection.buffer.clear()
             connection.taken()
             if self._digest(self._splitter.feed(early)):
-                self._note_close()
                 await self._answer()
 
     async def _close(self, message: Message) -> None:

@@ -99,6 +99,56 @@ async def test_enough_ends_the_delivery_and_the_others_stay_queued(pair):
     assert (taken, list(receiver._messages)) == (["one", "two"], ["three"])
 
 
+async def test_what_was_read_with_a_message_that_must_be_waited_for_stays_queued(pair):
+    sender, receiver = pair
+    for message in ("one", "two", "three"):
+        await sender.send(message)
+    sender._protocol.send_ping(b"now")
+    await sender._answer()
+    taken, room = [], trio.Event()
+
+    def take(message):
+        taken.append(message)
+        return room.wait() if message == "two" else None
+
+    receiver._take = take
+    pending = receiver.feed(sender.drain())
+    assert (taken, list(receiver._messages), receiver.drain()) == (["one", "two"], ["three"], b"")
+    room.set()
+    await pending
+    assert receiver.drain()[0] & 15 == Opcode.PONG
+    receiver._take = taken.append
+    assert receiver._deliver() is None
+    assert taken == ["one", "two", "three"]
+
+
+async def test_what_was_read_with_a_message_that_could_not_be_taken_stays_queued(pair):
+    sender, receiver = pair
+    for message in ("one", "two", "three"):
+        await sender.send(message)
+
+    def take(message):
+        if message == "two":
+            raise ValueError(message)
+
+    receiver._take = take
+    with pytest.raises(ValueError, match="two"):
+        receiver.feed(sender.drain())
+    assert list(receiver._messages) == ["three"]
+
+
+async def test_messages_read_at_once_need_no_queue(pair, monkeypatch):
+    sender, receiver = pair
+    monkeypatch.setattr(type(receiver), "_queue", None)
+    for size in (5, 200, 640):
+        await sender.send(b"x" * size)
+        await sender.send("x" * size)
+    taken = []
+    receiver._take = lambda message: taken.append(len(message))
+    assert receiver.feed(sender.drain()) is None
+    assert taken == [5, 5, 200, 200, 640, 640]
+
+
 async def test_a_ping_is_answered_and_owed_while_another_writes(pair):
     sender, receiver = pair
     sender._protocol.send_ping(b"now")

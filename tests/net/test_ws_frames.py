@@ -20,8 +20,8 @@ from gw.net.ws_frames import (
     Masks,
     Splitter,
     from_server,
-    message_from_client,
-    message_from_server,
+    plain_from_client,
+    plain_from_server,
 )
 
 MOST = 70_000
@@ -130,23 +130,27 @@ async def test_turns_go_round_in_order_and_one_who_leaves_takes_none():
 
 
 @pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])
-@given(sent=st.lists(frames, min_size=1, max_size=2), cut=st.integers(0, 3))
-def test_what_is_read_at_once_is_a_message_that_is_all_of_it(side, sent, cut):
+@given(sent=st.lists(frames, min_size=1, max_size=3), cut=st.integers(0, 3))
+def test_plain_messages_are_those_that_the_splitter_reads(side, sent, cut):
     data = b"".join(wire(frame, side) for frame in sent)
-    data = data[: len(data) - cut]
-    message = (message_from_client if side is SERVER else message_from_server)(data, MOST)
-    if message is not None:
-        kind = TEXT if isinstance(message, str) else BINARY
-        assert splitter(side).feed(data) == [(kind, message.encode() if kind == TEXT else message)]
+    data, at = data[: len(data) - cut], 0
+    read = []
+    while (frame := (plain_from_client if side is SERVER else plain_from_server)(data, at, MOST)) is not None:
+        message, at = frame
+        read.append((TEXT, message.encode()) if isinstance(message, str) else (BINARY, message))
+    assert splitter(side).feed(data[:at]) == read
 
 
 @pytest.mark.parametrize("side", [CLIENT, SERVER], ids=["from a server", "from a client"])
 @pytest.mark.parametrize("size", [4, 125, 126, 640, 65_535])
-def test_plain_messages_are_read_at_once(side, size):
-    read = message_from_client if side is SERVER else message_from_server
+def test_plain_messages_are_read_where_they_begin(side, size):
+    plain = plain_from_client if side is SERVER else plain_from_server
     encode = Masks().from_client if side is SERVER else from_server
-    assert read(encode(BINARY, bytes(size)), MOST) == bytes(size)
-    assert read(encode(TEXT, b"x" * size), MOST) == "x" * size
-    assert read(encode(TEXT, b"\xff" * size), MOST) is None
-    assert read(encode(BINARY, bytes(size)), size) is None
-    assert read(encode(BINARY, bytes(size)) + b"\x82", MOST) is None
+    for before in (b"", b"before"):
+        at, binary = len(before), before + encode(BINARY, bytes(size))
+        assert plain(binary, at, MOST) == (bytes(size), len(binary))
+        assert plain(binary + b"\x82", at, MOST) == (bytes(size), len(binary))
+        assert plain(before + encode(TEXT, b"x" * size), at, MOST) == ("x" * size, len(binary))
+        assert plain(before + encode(TEXT, b"\xff" * size), at, MOST) is None
+        assert plain(binary, at, size) is None
+        assert plain(binary[:-1], at, MOST) is None

@@ -11,6 +11,7 @@ import trio.testing
 from gw.errors import GwError, UpstreamSlow
 from gw.providers.sim import fsk
 from gw.relay.listening import ListeningSession
+from gw.relay.session_run import run_session
 from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
 from gw.types.stt import Final, ListenEnd, ListenRequest
@@ -134,7 +135,7 @@ async def test_a_session_that_fails_in_the_moment_of_its_end_ends_once(tmp_path,
         request = ListenRequest(model="bad/tone", format=PCM_16K)
         session = _EndsAsItFails(relay.planner, relay.in_flight, relay.turns, relay.answer_times, request)
         delivered: list[list[type]] = []
-        async with session.run(Caller()), trio.open_nursery() as nursery:
+        async with run_session(session, Caller()), trio.open_nursery() as nursery:
             nursery.start_soon(session.serve, lambda events: delivered.append([*map(type, events)]), trio.sleep_forever)
             await trio.testing.wait_all_tasks_blocked()
             session.may_end.set()
