@@ -23,7 +23,7 @@ from typing import TypeVar
 import trio
 
 from gw.dialects.request_io import Headers
-from gw.dialects.websocket import WebSocketSession
+from gw.dialects.websocket import Socket, WebSocketSession
 from gw.relay.listening import ListeningSession
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent, ListenRequest
@@ -45,53 +45,71 @@ async def listen(
     A handshake that was answered before (the dialect names its model in a frame) is not answered again; `early` holds the
     client's messages since then.
     """
-    socket = session.socket
-
-    def send_events(events: list[ListenEvent]) -> Pending:
-        frames = protocol.encode(events)
-        return socket.send_or_pending(frames[0]) if len(frames) == 1 else _each(frames, socket.send_or_pending)
-
+    socket, sender = session.socket, _EventSender(session.socket, protocol)
     async with session.gateway.relay.listen(request, session.caller) as live:
         if not socket.accepted:
             await session.accept(subprotocol, headers)
             for frame in protocol.opening():
                 await socket.send(frame)
         socket.busy_while(lambda: live.owes_transcript)
-        await live.serve(send_events, partial(_receive, session, live, protocol, early))
+        await live.serve(sender.send, partial(_ClientMessages(session, live, protocol).receive, early))
     await socket.close()
 
 
-async def _receive(
-    session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol, early: Sequence[ClientMessage]
-) -> None:
-    handle, binary_is_audio, send_audio = partial(_handle, session, live), protocol.binary_is_audio, live.send_audio_or_pending
+class _EventSender:
+    """Sends a session's events to its client."""
 
-    def take(frame: Frame) -> Pending:
-        if binary_is_audio and isinstance(frame, bytes) and frame:  # nearly always
-            protocol.audio_bytes += len(frame)
+    __slots__ = ("_protocol", "_socket")
+
+    def __init__(self, socket: Socket, protocol: ListenProtocol) -> None:
+        self._socket = socket
+        self._protocol = protocol
+
+    def send(self, events: list[ListenEvent]) -> Pending:
+        frames, socket = self._protocol.encode(events), self._socket
+        return socket.send_or_pending(frames[0]) if len(frames) == 1 else _each(frames, socket.send_or_pending)
+
+
+class _ClientMessages:
+    """Passes a client's messages on to its session. Classes, since compiled functions within a function make a cycle with what they use."""
+
+    __slots__ = ("_binary_is_audio", "_live", "_protocol", "_send_audio", "_session")
+
+    def __init__(self, session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol) -> None:
+        self._session = session
+        self._live = live
+        self._protocol = protocol
+        self._binary_is_audio, self._send_audio = protocol.binary_is_audio, live.send_audio_or_pending
+
+    async def receive(self, early: Sequence[ClientMessage]) -> None:
+        """Handle the messages of `early`, then those that come, until the client leaves."""
+        if (pending := _each(early, self._handle)) is not None:
+            await pending
+        await self._session.socket.for_each_message(self._take)
+
+    def _take(self, frame: Frame) -> Pending:
+        if self._binary_is_audio and isinstance(frame, bytes) and frame:  # nearly always
+            self._protocol.audio_bytes += len(frame)
+            send_audio = self._send_audio
             return send_audio(frame)
-        return _each(protocol.receive(frame), handle)
+        return _each(self._protocol.receive(frame), self._handle)
 
-    if (pending := _each(early, handle)) is not None:
-        await pending
-    await session.socket.for_each_message(take)
-
-
-def _handle(session: WebSocketSession, live: ListeningSession, message: ClientMessage) -> Pending:
-    match message:
-        case Audio(data=data):
-            return live.send_audio_or_pending(data)
-        case Forward(frame=frame):
-            return live.send_frame(frame)
-        case DirectReply(frame=frame):
-            return session.socket.send_or_pending(frame)
-        case DelayedReply():
-            live.start_soon(_reply_later, session, live, message)
-        case Control.FLUSH:
-            return live.flush()
-        case Control.FINISH:
-            return live.finish()
-    return None
+    def _handle(self, message: ClientMessage) -> Pending:
+        live, socket = self._live, self._session.socket
+        match message:
+            case Audio(data=data):
+                return live.send_audio_or_pending(data)
+            case Forward(frame=frame):
+                return live.send_frame(frame)
+            case DirectReply(frame=frame):
+                return socket.send_or_pending(frame)
+            case DelayedReply():
+                live.start_soon(_reply_later, socket, live, message)
+            case Control.FLUSH:
+                return live.flush()
+            case Control.FINISH:
+                return live.finish()
+        return None
 
 
 def _each(items: Sequence[T], handle: Callable[[T], Pending]) -> Pending:
@@ -109,10 +127,10 @@ async def _remaining(pending: Awaitable[None], items: Sequence[T], handle: Calla
             await more
 
 
-async def _reply_later(session: WebSocketSession, live: ListeningSession, reply: DelayedReply) -> None:
+async def _reply_later(socket: Socket, live: ListeningSession, reply: DelayedReply) -> None:
     await trio.sleep(ANSWER_S)
     # Speech was heard: its transcript comes, from this provider or the next one, or the session fails.
     while live.owes_transcript:  # noqa: ASYNC110  # the debt ends in many ways, also by audio that turns out to be noise
         await trio.sleep(_OWED_S)
     for frame in reply.frames():
-        await session.socket.send(frame)
+        await socket.send(frame)

@@ -321,12 +321,24 @@ def _sender(session: ListenSession, length: LengthMeter | None, converter: conve
     if length is None and converter is None:
         return send
 
-    def convert_and_send(data: bytes) -> Pending:
-        if length is not None:
-            length.feed(data)
-        return send(data if converter is None else converter.feed(data))
+    return _ConvertingSender(send, length, converter).send
 
-    return convert_and_send
+
+class _ConvertingSender:
+    """Measures audio whose length its bytes do not say, and converts it, before it is sent."""
+
+    __slots__ = ("_converter", "_length", "_send")
+
+    def __init__(self, send: Callable[[bytes], Pending], length: LengthMeter | None, converter: convert.Converter | None) -> None:
+        self._send = send
+        self._length = length
+        self._converter = converter
+
+    def send(self, data: bytes) -> Pending:
+        if self._length is not None:
+            self._length.feed(data)
+        send = self._send
+        return send(data if self._converter is None else self._converter.feed(data))
 
 
 def format_for(source: AudioFormat, spec: ProviderSpec) -> AudioFormat:
