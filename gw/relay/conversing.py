@@ -26,7 +26,7 @@ from typing import Self
 import msgspec
 import trio
 
-from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow, one_error
+from gw.errors import GwError, ProviderError, UpstreamCut, UpstreamSlow
 from gw.pricing.stand_in import CONVERSATION_STAND_IN
 from gw.providers.spec import Account, ProviderSpec, spec_of
 from gw.registry.catalog import Model, Provider
@@ -34,10 +34,10 @@ from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
-from gw.relay.meter import record_error
 from gw.relay.metered_responses import MeteredResponses
 from gw.relay.paid_duration import PaidDuration
 from gw.relay.prepared_call import OpenCall
+from gw.relay.session_run import recorded
 from gw.types.conversation import (
     ConversationDialect,
     ConversationEvent,
@@ -66,11 +66,8 @@ class ConversingSession(MeteredResponses):
     @asynccontextmanager
     async def run(self, caller: Caller) -> AsyncIterator[Self]:
         """Admit the session, dial a vendor and hold it for the block; leaving writes the records of what still runs."""
-        self.plan(caller)
-        self.meter.notes_input = True
-        self.in_flight.requests += 1
         try:
-            with one_error():
+            with recorded(self, caller):
                 await self._admit_session(caller)
                 async with _Dialled(self) as opened:
                     self._use(opened)
@@ -81,15 +78,8 @@ class ConversingSession(MeteredResponses):
                         await self._end_responses()
                         raise
                     await self._end_responses()
-        except BaseException as raised:
-            self._close(record_error(raised, stopping=self.in_flight.stopping))
-            self.planner.hand_over(self.candidates)
-            raise
-        else:
-            self._close(None)
         finally:
-            self._leave_place()
-            self.in_flight.requests -= 1
+            self._leave_place()  # last: a record may need a place once more
 
     def plan(self, caller: Caller) -> None:
         """Choose the candidates that hear and speak themselves, in the caller's dialect. Raise what `CandidatePlanner.plan` raises."""

@@ -277,7 +277,7 @@ class MeteredResponses(RequestContext[ConverseSession, Frame]):
         meter.bill(attempt, usage, meter.cost_of(usage, model, self._provider, live=True))
         meter.finish(usage=usage, measured=None, error=None, cancelled=False)
 
-    def _close(self, error: GwError | None) -> None:
+    def close(self, error: GwError | None) -> None:
         """Record what runs, and a session that had no response, or that failed between two of them."""
         running, self._running = self._running, {}
         for id_, each in running.items():
