@@ -155,7 +155,7 @@ class WsSession(ABC):
             rest, at = data[at:] if at else data, len(data)
             return self._after_frames(self._digest(self._splitter.feed(rest)))
         except Exception as error:
-            if at < len(data):
+            if at < len(data):  # a close frame may be among what was read with it
                 self._digest(self._splitter.feed(data[at:]))
             return self._take_failed(error)
 
