@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from gw.errors import DatabaseLocked
 from gw.store import requests, writer
 from gw.store.batches import write_batch
+from gw.store.committer import Committer
 from gw.store.journal import segment_paths
 from gw.store.sqlite import open_writer
 from gw.store.store import open_store
@@ -182,16 +183,34 @@ async def test_what_neither_journal_nor_queue_takes_is_logged_whole(path):
 
 
 async def test_loading_and_the_queue_take_turns(path):
-    """One connection, one thread: what is finished while a load runs is committed after it."""
-    async with open_store(path, clock=HandClock()) as store, trio.open_nursery() as nursery:
-        nursery.start_soon(store.load, (record(f"s{n}") for n in range(1_000)))
-        for n in range(20):
-            store.finish(record(f"{n}"))
-            await trio.lowlevel.checkpoint()
-        await store.flush()
-        nursery.cancel_scope.cancel()  # too late: it is in the thread, and ends well
+    """One connection, one thread: what is finished while a load runs is committed before or after it."""
     async with open_store(path, clock=HandClock()) as store:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.load, (record(f"s{n}") for n in range(1_000)))
+            for n in range(20):
+                store.finish(record(f"{n}"))
+                await trio.lowlevel.checkpoint()
+            await store.flush()
         assert (await stored.totals(store)).requests == 1_020
+
+
+async def test_a_load_that_is_cancelled_in_the_thread_ends_well(path, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    load = Committer.load
+
+    def held(self, lines):
+        begun.set()
+        assert go_on.wait(10)
+        return load(self, lines)
+
+    monkeypatch.setattr(Committer, "load", held)
+    async with open_store(path, clock=HandClock()) as store:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(store.load, (record(f"s{n}") for n in range(1_000)))
+            await until(begun.is_set)
+            nursery.cancel_scope.cancel()
+            go_on.set()
+        assert (await stored.totals(store)).requests == 1_000
 
 
 async def test_a_load_that_cannot_be_written_changes_nothing(path):
