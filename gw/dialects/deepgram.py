@@ -30,7 +30,7 @@ from gw.relay.background_work import Work
 from gw.relay.relay import SpeakAnswer, TranscribeAnswer
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.types.tts import Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest
-from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak
+from gw.wire import deepgram_flux_listen, deepgram_listen_server, deepgram_recordings, deepgram_speak
 from gw.wire.deepgram_speak import DeepgramSpeakServer, FluxSpeakServer
 from gw.wire.json_frames import Frame
 from gw.wire.live_messages import ContextText, DirectReply, SpeakMessage, Text, TtsCommand
@@ -43,7 +43,7 @@ CODES = {
 }  # fmt: skip
 """The vendor's `err_code` for ours (its page on errors, November 2026)."""
 
-error_body = partial(error_bodies.body_by, error_bodies.without_param(deepgram_listen.error_body), codes=CODES)
+error_body = partial(error_bodies.body_by, error_bodies.without_param(deepgram_listen_server.error_body), codes=CODES)
 DIALECT = Dialect(name="deepgram", error_body=error_body, id_headers=(b"x-request-id", b"dg-request-id"))
 
 
@@ -54,7 +54,7 @@ def _is_json(exchange: HttpExchange) -> bool:
 
 async def listen(exchange: HttpExchange) -> None:
     """Answer with the transcript, or with `callback` at once with the request's id; the transcript is sent there then."""
-    url, method = deepgram_listen.callback_of(exchange.query)
+    url, method = deepgram_recordings.callback_of(exchange.query)
     if url:
         await _listen_for(_callback(exchange, url, method), exchange)
         return
@@ -88,7 +88,7 @@ async def _listen_for(callback: Callback, exchange: HttpExchange) -> None:
     finally:
         if not handed_over:
             await upload.__aexit__(None, None, None)
-    body = deepgram_listen.accepted_body(exchange.caller.request_id)
+    body = deepgram_recordings.accepted_body(exchange.caller.request_id)
     await send_response(exchange.send, 200, JSON, body, exchange.id_headers)
 
 
@@ -104,11 +104,11 @@ async def _accept(exchange: HttpExchange, callback: Callback, work: Work) -> Non
 
 
 def _parse(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
-    return deepgram_listen.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
+    return deepgram_recordings.parse_recording(exchange.query, upload, upload.audio_seconds, upload.format)
 
 
 async def _by_url(exchange: HttpExchange, upload: Upload) -> TranscribeRequest:
-    url = deepgram_listen.parse_url(await exchange.body())
+    url = deepgram_recordings.parse_url(await exchange.body())
     return by_url(exchange.gateway, url, "url", upload, partial(_parse, exchange, upload))
 
 
@@ -117,7 +117,7 @@ def _encode(
 ) -> tuple[bytes, str]:
     id_ = exchange.caller.request_id
     created = datetime.fromtimestamp(answer.meter.timestamp, UTC).isoformat().replace("+00:00", "Z")
-    body = deepgram_listen.encode_transcript(
+    body = deepgram_recordings.encode_transcript(
         transcript, request_id=id_, created=created, duration_s=request.audio_seconds or upload.audio_seconds,
         sha256=sha256(id_.encode()).hexdigest(), utterances="segment" in request.timestamps,
     )
@@ -147,7 +147,7 @@ async def _call_back(
         async with gateway.relay.transcribe(request, exchange.caller) as answer:
             transcript = await read_transcript(answer)
             if transcript.raw is not None and answer.call.spec.dialect == DIALECT.name:
-                body = deepgram_listen.with_request_id(transcript.raw, id_)
+                body = deepgram_recordings.with_request_id(transcript.raw, id_)
             else:
                 body, _ = encode(transcript, answer)
     except GwError as error:
@@ -185,7 +185,7 @@ _SUBPROTOCOLS = ("token", "bearer")
 
 
 def _error_frames(error: GwError, request_id: str) -> Sequence[Frame]:
-    return [deepgram_listen.error_frame(error_bodies.spoken_code(error, CODES), error.message)]
+    return [deepgram_listen_server.error_frame(error_bodies.spoken_code(error, CODES), error.message)]
 
 
 SOCKET_DIALECT = SocketDialect(name="deepgram", error_body=error_body, error_frames=_error_frames)
@@ -198,9 +198,9 @@ def _handshake(session: WebSocketSession) -> tuple[str | None, list[tuple[bytes,
 
 
 def listen_live(session: WebSocketSession) -> Awaitable[None]:
-    options = deepgram_listen.parse_query(session.scope.get("query_string", b""))
+    options = deepgram_listen_server.parse_query(session.scope.get("query_string", b""))
     created = datetime.fromtimestamp(session.gateway.clock.now(), UTC).isoformat().replace("+00:00", "Z")
-    server = deepgram_listen.DeepgramListenServer(options, request_id=session.caller.request_id, created=created)
+    server = deepgram_listen_server.DeepgramListenServer(options, request_id=session.caller.request_id, created=created)
     subprotocol, headers = _handshake(session)
     return live_transcription.listen(session, options.request, server, subprotocol=subprotocol, headers=headers)
 

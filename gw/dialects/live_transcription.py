@@ -22,13 +22,15 @@ from typing import TypeVar
 
 import trio
 
+from gw.dialects.client_socket import Socket
 from gw.dialects.request_io import Headers
-from gw.dialects.websocket import Socket, WebSocketSession
+from gw.dialects.websocket import WebSocketSession
 from gw.relay.listening import ListeningSession
 from gw.types.pending import Pending
 from gw.types.stt import ListenEvent, ListenRequest
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, DirectReply, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, DirectReply, Forward
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""The WebSocket of a client, in every dialect: identify the caller, run the dialect's handler, report errors, close.
+"""Sessions over a client's WebSocket, in every dialect: identify the caller, run the dialect's handler, report errors, close.
 
 ==========  =========================================  ======================================================
 State       Event                                      Becomes
@@ -18,24 +18,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 import trio
 
 from gw.dialects import error_bodies
 from gw.dialects.auth import credential, identify, request_id
+from gw.dialects.client_socket import Socket
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers
 from gw.errors import AuthError, GwError, OutOfDescriptors, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
-from gw.types.asgi import Message, Receive, Scope, Send
+from gw.types.asgi import Receive, Scope, Send
 from gw.types.ids import Caller
-from gw.types.pending import Pending
 from gw.wire.json_frames import Frame
 
 KEY_WITHIN_S = 5.0  # time for the first frame of a client that sends its key in it
-_NORMAL = (1000, 1001, 1005)  # close codes of a client that closed normally
 
 
 def close_code_of(error: GwError) -> int:
@@ -59,100 +57,6 @@ class SocketDialect(msgspec.Struct, frozen=True, kw_only=True):
     close_code: Callable[[GwError], int] = close_code_of
     key_in: Callable[[Frame], bytes | None] | None = None
     """Find the credential in the first frame of a client whose handshake had none, as that of some browsers."""
-
-
-class HostedWebSocket(Protocol):
-    """The session as the gateway's own host has it, beside ASGI's `receive` and `send`."""
-
-    is_busy: Callable[[], bool]
-
-    async def for_each_message(self, take: Callable[[Frame], Pending]) -> Message:
-        """Call `take` with every message; return the disconnect."""
-
-    def send_or_pending(self, message: Frame) -> Pending: ...
-
-
-class Socket:
-    """The client's side of a session. One task receives; any may send."""
-
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.offered: list[str] = list(scope.get("subprotocols", ()))  # subprotocols that the client offers
-        self.accepted = False
-        self.left = False  # whether the client has closed; nothing can be sent any more
-        self._receive = receive
-        self._send = send
-        self._first: Frame | None = None
-        self._host: HostedWebSocket | None = scope.get("extensions", {}).get("gw.websocket")
-        """The session in the gateway's own host; None under another ASGI server."""
-
-    def busy_while(self, is_busy: Callable[[], bool]) -> None:
-        """Have a stop of the gateway wait while `is_busy()`: somebody waits for an answer. Without it, no turn runs."""
-        if self._host is not None:
-            self._host.is_busy = is_busy
-
-    def put_back(self, frame: Frame) -> None:
-        """Let `frame` be the next that is received."""
-        self._first = frame
-
-    async def accept(self, subprotocol: str | None = None, headers: Headers | None = None) -> None:
-        await self._send({"type": "websocket.accept", "subprotocol": subprotocol, "headers": headers or []})
-        self.accepted = True
-
-    async def receive(self) -> Frame | None:
-        """Return the next message; None when the client has closed. Raises ConnectionResetError if the connection broke."""
-        if self._first is not None:
-            first, self._first = self._first, None
-            return first
-        while True:
-            message = await self._receive()
-            if message["type"] != "websocket.connect":
-                return self._frame(message)
-
-    def _frame(self, message: Message) -> Frame | None:
-        if message["type"] == "websocket.receive":
-            data = message.get("bytes")
-            return data if data is not None else message.get("text") or ""
-        self.left = True
-        if message.get("code") in _NORMAL:
-            return None
-        raise ConnectionResetError("the client's connection ended without a close frame")
-
-    async def for_each_message(self, handle: Callable[[Frame], Pending]) -> None:
-        """Call `handle` with every message until the client closes; raises what `receive` and `handle` raise.
-
-        Under the gateway's own host `handle` is called where the connection is read, which saves a switch of tasks per message.
-        What it returns must not take long: meanwhile pings are not answered and a close is not noticed.
-        """
-        while self._first is not None or self._host is None:
-            if (frame := await self.receive()) is None:
-                return
-            if (pending := handle(frame)) is not None:
-                await pending
-        self._frame(await self._host.for_each_message(handle))
-
-    def send_or_pending(self, frame: Frame) -> Pending:
-        """Send like `send`, as far as that needs no waiting."""
-        if self.left:
-            return None
-        if self._host is None:
-            return self.send(frame)
-        return self._host.send_or_pending(frame)
-
-    async def send(self, frame: Frame) -> None:
-        """Send a message; drop it if the client has left. Raises OSError when the connection is broken."""
-        if not self.left:
-            kind = "bytes" if isinstance(frame, bytes) else "text"
-            await self._send({"type": "websocket.send", kind: frame})
-
-    async def close(self, code: int = 1000, reason: str = "") -> None:
-        if not self.left:
-            await self._send({"type": "websocket.close", "code": code, "reason": reason})
-
-    async def refuse(self, status: int, body: bytes, headers: Headers) -> None:
-        """Answer the handshake with an HTTP response."""
-        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body)), *headers]
-        await self._send({"type": "websocket.http.response.start", "status": status, "headers": head})
-        await self._send({"type": "websocket.http.response.body", "body": body})
 
 
 class WebSocketSession(msgspec.Struct, eq=False):

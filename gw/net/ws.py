@@ -78,23 +78,26 @@ class WebSocket(WsSession):
             await self._read()
         return self._pop()
 
-    async def for_each_message(self, take: Callable[[str | bytes], Pending], enough: Callable[[], bool]) -> None:
-        """Call `take` with every message, where it is read, until `enough`. Raises like `receive`, and what `take` raises."""
-        self._take, self._enough = take, enough
+    async def for_each_message(self, take: Callable[[str | bytes], Pending]) -> None:
+        """Call `take` with every message, where it is read, until something has to be waited for, and wait for that.
+
+        Raises like `receive`, and what `take` raises.
+        """
+        self._take = take
         try:
-            while not enough():
-                if (pending := self._deliver()) is not None:
-                    await pending
-                elif not self.is_open:
+            while (pending := self._deliver()) is None:
+                if not self.is_open:
                     raise self._closed_error()
-                else:
-                    try:
-                        pending = await self._transport.for_each_piece(self.feed)
-                    except LOST as error:
-                        raise self._lost(error) from error
-                    await (self._end_of_stream() if pending is None else pending)
+                try:
+                    pending = await self._transport.for_each_piece(self.feed)
+                except LOST as error:
+                    raise self._lost(error) from error
+                if pending is not None:
+                    break
+                await self._end_of_stream()
+            await pending
         finally:
-            self._take = self._enough = None
+            self._take = None
 
     async def _read(self) -> None:
         """Read once; pings are answered."""

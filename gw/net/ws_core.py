@@ -38,7 +38,7 @@ from websockets.protocol import Protocol, Side, State
 from gw.net import ws_frames
 from gw.net.tcp import LOST, Transport
 from gw.types.compiled import mypyc_attr
-from gw.types.pending import READY, Pending
+from gw.types.pending import Pending
 
 MAX_MESSAGE_BYTES: Final = 16 * 2**20  # a larger message closes the session with 1009
 
@@ -57,7 +57,7 @@ class WsSession(ABC):
     """`side` is this one's role. Subclasses read, bound their writes and translate errors."""
 
     __slots__ = (
-        "__weakref__", "_encode", "_enough", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_plain", "_side",
+        "__weakref__", "_encode", "_fragments", "_invalid_text", "_library", "_messages", "_most", "_owes", "_plain", "_side",
         "_splitter", "_take", "_text", "_transport", "_turn", "_unread", "_write", "is_open",
     )  # fmt: skip
 
@@ -80,7 +80,6 @@ class WsSession(ABC):
         self._invalid_text = False
         self._take: Callable[[str | bytes], Pending] | None = None
         """Receives messages where they are read, in place of the queue."""
-        self._enough: Callable[[], bool] | None = None
         self._turn = ws_frames.FrameTurn()
         self._owes = False  # the protocol has something to send (pongs), and another task is writing
 
@@ -148,8 +147,6 @@ class WsSession(ABC):
                     message, at = frame
                     if (pending := take(message)) is not None:
                         return self._take_later(pending, data, at)
-                    if (enough := self._enough) is not None and enough():
-                        return self._take_later(READY, data, at)
                     if at == len(data):  # nearly every message comes alone
                         return None
             rest, at = data[at:] if at else data, len(data)
@@ -228,8 +225,6 @@ class WsSession(ABC):
         while self._messages and (take := self._take) is not None:
             if (pending := take(self._pop())) is not None:
                 return pending
-            if self._enough is not None and self._enough():
-                return READY
         return None
 
     # ------------------------------------------------------------------ sending

@@ -15,7 +15,8 @@ from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
-from gw.providers.ws_session import ListenSocket, QueueingSpeakSocket, open_listen_socket, open_socket
+from gw.providers.ws_session import ListenSocket, open_listen_socket, open_socket
+from gw.providers.ws_speech import QueueingSpeakSocket
 from gw.types.audio import AudioFormat
 from gw.types.secret import Secret
 from gw.types.speech_settings import (

@@ -12,7 +12,8 @@ from gw.net.ws import WsClosed
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
 from gw.providers.speech_call import SpeechAudio, WholeTranscript, said_of
-from gw.providers.ws_session import SpeakSocket, open_listen_socket, open_socket, why_closed
+from gw.providers.ws_session import open_listen_socket, open_socket, why_closed
+from gw.providers.ws_speech import SpeakSocket
 from gw.types.secret import Secret
 from gw.types.speech_settings import (
     DETECT,
@@ -34,6 +35,7 @@ from gw.wire import (
     deepgram_errors,
     deepgram_flux_listen,
     deepgram_listen,
+    deepgram_recordings,
     deepgram_settings,
     deepgram_speak,
     redaction,
@@ -50,13 +52,13 @@ def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:
 
 def transcribe(request: TranscribeRequest, account: Account) -> HttpCall[TranscribeStream]:
     """`POST /v1/listen`, the recording as the body, or its address in JSON."""
-    path = deepgram_listen.recording_path(request, account.model).encode()
-    body: bytes | RequestBody = deepgram_listen.url_body(request.url) if request.url else request.audio
+    path = deepgram_recordings.recording_path(request, account.model).encode()
+    body: bytes | RequestBody = deepgram_recordings.url_body(request.url) if request.url else request.audio
     content_type = "application/json" if request.url else request.audio.content_type or "application/octet-stream"
     headers = [(b"content-type", content_type.encode()), (b"accept", b"application/json")]
     headers += key_headers(account.api_key)
     keep_raw = request.dialect == "deepgram"
-    decode = partial(deepgram_listen.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
+    decode = partial(deepgram_recordings.decode_transcript, provider=account.provider_id, keep_raw=keep_raw)
     read = partial(WholeTranscript, decode=decode)
     return HttpCall(account, path, headers, body, classify_deepgram, read)
 
@@ -171,7 +173,7 @@ no answer counts."""
 def billed_options(request: TranscribeRequest | ListenRequest, model: str) -> tuple[str, ...]:
     """Return what is billed on top, by the query that is sent. `language=multi` makes another price of Nova-3."""
     if isinstance(request, TranscribeRequest):
-        path = deepgram_listen.recording_path(request, model)
+        path = deepgram_recordings.recording_path(request, model)
     else:
         flux = deepgram_flux_listen.is_flux(model)
         path = (deepgram_flux_listen if flux else deepgram_listen).path_of(request, model)
@@ -189,7 +191,7 @@ def billed_channels(request: TranscribeRequest | ListenRequest, model: str) -> i
     if deepgram_flux_listen.is_flux(model) or request.format is None or request.format.channels == 1:
         return 1
     if isinstance(request, TranscribeRequest):
-        path = deepgram_listen.recording_path(request, model)
+        path = deepgram_recordings.recording_path(request, model)
     else:
         path = deepgram_listen.path_of(request, model)
     return request.format.channels if ("multichannel", "true") in billing.query_of(path) else 1

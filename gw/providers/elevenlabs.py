@@ -28,7 +28,8 @@ from gw.providers.spec import (
     require_voice,
 )
 from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form, said_of
-from gw.providers.ws_session import FrameQueueSocket, ListenSocket, open_socket, why_closed
+from gw.providers.ws_session import ListenSocket, open_socket, why_closed
+from gw.providers.ws_speech import FrameQueueSocket
 from gw.types.pending import Pending
 from gw.types.secret import Secret
 from gw.types.speech_settings import (

@@ -16,18 +16,15 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-import trio
-
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, UpstreamCut
 from gw.net.http1 import Headers
 from gw.net.prewarm import open_warm
 from gw.net.wakeup import clock_of_run
 from gw.net.ws import WebSocket, WsClosed
 from gw.providers.spec import Account
-from gw.types.audio import AudioFormat
-from gw.types.pending import Pending
+from gw.types.compiled import mypyc_attr
+from gw.types.pending import READY, Pending
 from gw.types.stt import ListenEvent, ListenPace
-from gw.types.tts import SpeakEvent
 
 Frame = str | bytes
 Frames = Frame | Sequence[Frame] | None
@@ -58,21 +55,6 @@ class SessionWire(Protocol[E]):
 
 class ListenWire(SessionWire[ListenEvent], Protocol):
     def audio(self, data: bytes) -> Frames: ...
-
-
-class SpeakWire(SessionWire[SpeakEvent], Protocol):
-    def text(self, text: str) -> Frames: ...
-
-    def clear(self) -> Frames: ...
-
-
-class QueueingWire(SpeakWire, Protocol):
-    due: list[SpeakEvent]
-    """Events that no frame brings."""
-
-
-class FrameQueueWire(QueueingWire, Protocol):
-    def next_frame(self) -> str | None: ...
 
 
 def open_socket(
@@ -128,7 +110,8 @@ def why_closed(
     return UpstreamCut(provider=provider, detail=detail)
 
 
-class _SocketSession(Generic[W, E]):
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SocketSession(Generic[W, E]):
     """The half that listening and speaking share. `on_close`: returns the last events after a normal close, or []."""
 
     __slots__ = ("_close_error", "_now", "_on_close", "_provider", "_wire", "_ws", "sent_at")
@@ -180,10 +163,16 @@ class _SocketSession(Generic[W, E]):
         raise self._close_error(self._provider, closed) from None
 
 
-class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
+def _dropped(events: list[ListenEvent]) -> Pending:
+    """Stand in for what takes the events, while nothing does."""
+    raise RuntimeError("nobody takes the events of this session")
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ListenSocket(SocketSession[ListenWire, ListenEvent]):
     """A `ListenSession`. `idle_s`: after so long without audio `idle_frames` keep it alive."""
 
-    __slots__ = ("_idle_frames", "_idle_s", "flush_padding_s", "idle_padding_s", "pace", "padding_s")
+    __slots__ = ("_handle", "_idle_frames", "_idle_s", "flush_padding_s", "idle_padding_s", "pace", "padding_s")
 
     def __init__(
         self, ws: WebSocket, wire: ListenWire, provider: str, pace: ListenPace, *,
@@ -192,6 +181,8 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
     ) -> None:  # fmt: skip
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.pace = pace
+        self._handle: Callable[[list[ListenEvent]], Pending] = _dropped
+        """Takes the events of each frame where it is read."""
         self._idle_s, self._idle_frames = idle_s, idle_frames
         self.padding_s = self.flush_padding_s = self.idle_padding_s = 0.0
         """Silence that was sent beside the caller's audio, and that of each flush and of each keep-alive, in seconds of billed audio."""
@@ -233,90 +224,20 @@ class ListenSocket(_SocketSession[ListenWire, ListenEvent]):
         return self._ws.has_unread()
 
     async def for_each_batch(self, handle: Callable[[list[ListenEvent]], Pending]) -> None:
-        receive = self._wire.receive
-
-        def on_frame(frame: Frame) -> Pending:
-            return handle(receive(frame))
-
+        self._handle = handle
         try:
-            await self._ws.for_each_message(on_frame, lambda: self._wire.ended)
+            while not self._wire.ended:
+                await self._ws.for_each_message(self._on_frame)
         except WsClosed as closed:
             if (pending := handle(self._last_events(closed))) is not None:
                 await pending
+        finally:
+            self._handle = _dropped
 
-
-class SpeakSocket(_SocketSession[SpeakWire, SpeakEvent]):
-    """A `SpeakSession`."""
-
-    __slots__ = ("format",)
-
-    def __init__(
-        self, ws: WebSocket, wire: SpeakWire, provider: str, fmt: AudioFormat, *,
-        on_close: Callable[[], list[SpeakEvent]] | None = None, close_error: CloseError = why_closed,
-    ) -> None:
-        super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
-        self.format = fmt
-
-    async def keep_alive(self, idle_s: float, frames: Callable[[], Frames]) -> None:
-        """Send `frames()` whenever nothing has been sent for `idle_s`, until cancelled."""
-        while True:
-            await trio.sleep_until(self.sent_at + idle_s)
-            if trio.current_time() >= self.sent_at + idle_s:
-                self.sent_at = trio.current_time()
-                await self.send_frames(frames())
-
-    async def send_text(self, text: str) -> None:
-        await self.send_frames(self._wire.text(text) if text else ())
-
-    async def clear(self) -> None:
-        await self.send_frames(self._wire.clear())
-
-
-class QueueingSpeakSocket(SpeakSocket):
-    """A `SpeakSocket` whose wire also has events that no frame brings: a waiting `receive` is interrupted for them."""
-
-    _wire: QueueingWire
-    _receiving: trio.CancelScope | None = None
-
-    async def send_frames(self, frames: Frames) -> None:
-        await super().send_frames(frames)
-        self._interrupt_receive()
-
-    def _interrupt_receive(self) -> None:
-        if self._wire.due and self._receiving is not None:
-            self._receiving.cancel()
-
-    async def receive(self) -> list[SpeakEvent]:
-        while not self._wire.due:
-            with trio.CancelScope() as self._receiving:
-                return await super().receive()
-        events, self._wire.due = self._wire.due, []
-        return events
-
-
-class FrameQueueSocket(QueueingSpeakSocket):
-    """A `QueueingSpeakSocket` whose wire queues its frames too, since both tasks may have some: who holds the lock sends them."""
-
-    _wire: FrameQueueWire
-
-    def __init__(
-        self, ws: WebSocket, wire: FrameQueueWire, provider: str, fmt: AudioFormat, *, close_error: CloseError = why_closed
-    ) -> None:
-        super().__init__(ws, wire, provider, fmt, close_error=close_error)
-        self._sending = trio.Lock()
-
-    async def send_frames(self, frames: Frames = None) -> None:
-        """Send what the wire has queued."""
-        self._interrupt_receive()
-        async with self._sending:
-            while (frame := self._wire.next_frame()) is not None:
-                self.sent_at = trio.current_time()
-                await super().send_frames(frame)
-
-    async def receive(self) -> list[SpeakEvent]:
-        events = await super().receive()
-        await self.send_frames()
-        return events
+    def _on_frame(self, frame: Frame) -> Pending:
+        wire, handle = self._wire, self._handle
+        pending = handle(wire.receive(frame))
+        return READY if pending is None and wire.ended else pending
 
 
 class _OpenedListening(AbstractAsyncContextManager[ListenSocket]):

@@ -15,7 +15,8 @@ from gw.types.stt import Final, Interim, ListenEvent, ListenRequest
 from gw.wire.aws_event_stream import decode_message, encode_headers, encode_message
 from gw.wire.aws_transcribe_listen import LOCALES, LONGEST_CHUNK_S, MODEL
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control
 from gw.wire.query import query_pairs
 
 _RATES_HZ = range(8_000, 48_001)

@@ -16,7 +16,8 @@ from gw.wire.azure_speech_listen import ENCODINGS, RATES_HZ, TICKS, USUAL_LOCALE
 from gw.wire.azure_speech_messages import SpeechMessage, parse_message, text_frame
 from gw.wire.json_codec import decode_client
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply
 from gw.wire.query import query_pairs
 
 

@@ -51,7 +51,8 @@ from gw.wire.cartesia_speak import ENCODINGS, SERVED, VENDOR_MESSAGE
 from gw.wire.convert import silence
 from gw.wire.json_codec import BAD_JSON, NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, typed_frame, vendor_frames
-from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward
 from gw.wire.query import bare_language, encoding_field, optional_pairs, own_settings, query_pairs, sample_rate
 from gw.wire.transcripts import TurnEncoder, joined_text, timed_word, transcribed, unknown
 

@@ -30,7 +30,8 @@ from gw.types.stt import (
 )
 from gw.wire import deepgram_listen, deepgram_settings
 from gw.wire.deepgram_errors import session_error
-from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns, format_of
+from gw.wire.deepgram_listen import BY_TURNS, DeepgramListenClient, audio_fields, by_turns
+from gw.wire.deepgram_listen_server import format_of
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, frame_text, frame_type, typed_frame, vendor_frames
 from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward

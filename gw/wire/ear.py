@@ -32,6 +32,7 @@ _EVERY: Final = 8  # one sample in so many is examined
 _LOUD: Final = 600.0
 """Amplitude, of 32,768: about -35 dBFS. Room noise on a headset is far below, speech far above."""
 _LOUD_RATIO: Final = 3.0
+_MOST_FLOAT: Final = 64.0  # 36 dB above full scale
 _SOUND_RATIO: Final = 1.6
 _LEAST_SOUND: Final = 40.0  # amplitude below which nothing is a sound: the last bits of a converter
 _HIGHEST_FLOOR: Final = 4_000.0
@@ -123,14 +124,18 @@ class Ear:
                 step = self._window_bytes
                 return sum([self.feed(data[at : at + step]) for at in range(0, size, step)])
             self._size, self._examined = size, _examiner_of_size(self._format, size)
-        examined = sorted(self._examined(data))  # its ends are found in a quarter of the time that `max` and `min` take
+        examined = self._examined(data)
         if not examined:
             return 0.0
         start_s = self.at_s
         self.at_s = end_s = start_s + size * self._byte_s
-        level, lowest = examined[-1], -examined[0]
-        if lowest > level:
-            level = lowest
+        highest = lowest = 0
+        for sample in examined:  # faster than `max` and `min`
+            if sample > highest:
+                highest = sample
+            elif sample < lowest:
+                lowest = sample
+        level = highest if highest > -lowest else -lowest
         if level < self._lowest:
             self._lowest = level
             if level < self._floor:
@@ -246,21 +251,21 @@ def amplitude_of(fmt: AudioFormat) -> Callable[[bytes], float]:
     return amplitude
 
 
-_Examined = Callable[[bytes], "tuple[int, ...] | array[int] | array[float]"]
+_Examined = Callable[[bytes], "tuple[int, ...]"]
 
 
 def _examiner(fmt: AudioFormat) -> _Examined:
-    """Return the function that takes one sample in `_EVERY`, as 16-bit integers or on their scale."""
+    """Return the function that takes one sample in `_EVERY`, as 16-bit integers."""
     match fmt.encoding:
         case "pcm_s16le":
             return _pcm16
         case "mulaw":
-            return lambda data: array("h", g711.mulaw_to_pcm16(data[::_EVERY]))
+            return lambda data: tuple(array("h", g711.mulaw_to_pcm16(data[::_EVERY])))
         case "alaw":
-            return lambda data: array("h", g711.alaw_to_pcm16(data[::_EVERY]))
+            return lambda data: tuple(array("h", g711.alaw_to_pcm16(data[::_EVERY])))
         case "pcm_f32le":
             return _float32
-    return lambda data: array("h")
+    return lambda data: ()
 
 
 def _examiner_of_size(fmt: AudioFormat, size: int) -> _Examined:
@@ -279,8 +284,9 @@ def _examined_pcm16(size: int) -> Struct:
     return Struct("<" + f"h{2 * (_EVERY - 1)}x" * (examined - 1) + "h" * min(1, examined))
 
 
-def _float32(data: bytes) -> array[float]:
+def _float32(data: bytes) -> tuple[int, ...]:
     samples = array("f", data[: len(data) & ~3])
     if byteorder == "big":
         samples.byteswap()
-    return array("f", [32_768.0 * sample for sample in samples[::_EVERY]])
+    # Full scale is 1.0. A sample may exceed it a little; infinity and what is no number are no samples.
+    return tuple(int(32_768.0 * sample) if -_MOST_FLOAT < sample < _MOST_FLOAT else 0 for sample in samples[::_EVERY])

@@ -47,7 +47,8 @@ from gw.wire.bounds import plausible, seconds
 from gw.wire.elevenlabs_errors import session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream, present
 from gw.wire.json_frames import Frame, frame_text, json_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DelayedReply, Forward
 from gw.wire.query import query_pairs
 from gw.wire.transcripts import confidence_from, logprob_of, speaker_id, transcribed, unknown
 from gw.wire.vendor_errors import as_rejection

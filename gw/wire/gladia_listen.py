@@ -43,7 +43,8 @@ from gw.wire.gladia_results import (
 )
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_request, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.transcripts import transcribed
 from gw.wire.vendor_errors import ErrorFacts, error_of
 

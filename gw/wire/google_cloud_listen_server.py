@@ -11,7 +11,8 @@ from gw.types.stt import Final, Interim, ListenEvent, ListenRequest
 from gw.wire import google_cloud_messages as messages
 from gw.wire.google_cloud_listen import LONGEST_AUDIO_BYTES
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control
 
 _RATES_HZ = range(8_000, 48_001)
 END = b""

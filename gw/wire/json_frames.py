@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -16,7 +16,7 @@ Frame = str | bytes
 """A text frame or a binary frame."""
 
 
-class _Typed(msgspec.Struct, gc=False):
+class _Typed(TypedDict):
     type: str
 
 
@@ -38,12 +38,12 @@ def frame_text(frame: Frame) -> str:
 
 def frame_type(frame: str) -> str:
     """Return the `type` of a client's JSON frame. Raises ClientProtocolError."""
-    return decode_client(_TYPED, frame, NO_TYPE).type
+    return decode_client(_TYPED, frame, NO_TYPE)["type"]
 
 
 def type_or(frame: str, default: str) -> str:
     """Return the `type` of a frame, at most 40 characters of it; `default` for a frame without one."""
-    return decode_or(_TYPED, frame, _Typed(default)).type[:40]
+    return decode_or(_TYPED, frame, _Typed(type=default))["type"][:40]
 
 
 def vendor_frames(events: list[ListenEvent]) -> list[Frame]:

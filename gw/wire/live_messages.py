@@ -1,17 +1,17 @@
 """Messages from a client of live transcription or live speech to the gateway, common to all dialects.
 
-Each dialect's server (for transcription a `ListenProtocol`) turns the client's frames into these, and events into frames.
+Each dialect's server (for transcription a `listen_protocol.ListenProtocol`) turns the client's frames into these, and events
+into frames.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import ClassVar, Protocol, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
-from gw.types.stt import ListenEvent
 from gw.types.tts import SpeakLiveRequest
 from gw.wire.json_frames import Frame
 
@@ -53,24 +53,6 @@ class Control(Enum):
 
 
 ClientMessage: TypeAlias = Audio | Forward | DirectReply | DelayedReply | Control
-
-
-class ListenProtocol(Protocol):
-    """Server side of a dialect, for one session."""
-
-    binary_is_audio: ClassVar[bool] = False
-    """Each binary frame that is not empty is audio as it is: its reader may count it in `audio_bytes`, in place of calling `receive`."""
-    audio_bytes: int = 0
-
-    def opening(self) -> Sequence[Frame]:
-        """Return the frames sent right after the handshake."""
-        return ()
-
-    def receive(self, frame: Frame) -> Sequence[ClientMessage]:
-        """Decode a client's frame. Raises ClientProtocolError."""
-
-    def encode(self, events: list[ListenEvent]) -> Sequence[Frame]:
-        """Encode events as frames. Frames of an upstream of the same dialect (`raw`) are passed on unchanged."""
 
 
 # ---- speech

@@ -30,6 +30,7 @@ from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakLiveRequest, Wor
 from gw.wire import live_messages, redaction
 from gw.wire.json_codec import BAD_JSON
 from gw.wire.json_frames import Frame, typed_frame
+from gw.wire.listen_protocol import ListenProtocol
 from gw.wire.live_messages import Audio, Control, DirectReply, OpenSession, SpeakMessage, Text, TtsCommand
 from gw.wire.query import own_settings, sample_rate
 from gw.wire.transcripts import timed_word
@@ -169,7 +170,7 @@ def _strings(extra: dict[str, Any], *names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(texts))
 
 
-class LiveKitListenServer(live_messages.ListenProtocol):
+class LiveKitListenServer(ListenProtocol):
     """One session of a client, after `session.create`."""
 
     def __init__(self, request_id: str) -> None:

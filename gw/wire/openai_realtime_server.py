@@ -32,7 +32,8 @@ from gw.types.audio import PCM_24K, AudioFormat, Encoding
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.wire.json_codec import BAD_JSON, decode_client, decode_or
 from gw.wire.json_frames import Frame, frame_text, typed_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, DirectReply, Forward
 from gw.wire.vendor_errors import filtered
 
 COMMIT_EMPTY = "input_audio_buffer_commit_empty"

@@ -41,7 +41,8 @@ from gw.types.stt import (
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import bare_language
 from gw.wire.transcripts import Result, transcribed
 from gw.wire.vendor_errors import ErrorDialect, ErrorFacts, error_of

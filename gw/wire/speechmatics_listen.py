@@ -30,7 +30,8 @@ from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, Lis
 from gw.wire.bounds import seconds
 from gw.wire.json_codec import decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.speechmatics_results import ERRORS, ResultItem, encode_words, language_in, transcription_config, words_of
 from gw.wire.transcripts import Result, transcribed
 from gw.wire.vendor_errors import ErrorFacts, error_of

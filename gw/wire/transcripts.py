@@ -20,7 +20,7 @@ from gw.types.stt import (
     Word,
 )
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
 
 Result = TypeVar("Result", Interim, Final)
 

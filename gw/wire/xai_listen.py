@@ -48,7 +48,8 @@ from gw.wire.bounds import plausible, seconds
 from gw.wire.convert import converter, silence
 from gw.wire.json_codec import NO_TYPE, decode_client, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, session_failure, typed_frame
-from gw.wire.live_messages import Audio, ClientMessage, Control, Forward, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, ClientMessage, Control, Forward
 from gw.wire.query import bare_language, encoding_field, int_field, is_true, optional_pairs, query_pairs
 from gw.wire.transcripts import Result, transcribed
 

@@ -10,7 +10,6 @@ from websockets.frames import Opcode
 
 from gw.net.ws_core import CLIENT, MAX_MESSAGE_BYTES, SERVER, WsSession
 from gw.net.ws_frames import BINARY
-from gw.types.pending import READY
 from tests.fakes.net import StreamTransport
 
 MESSAGES = ["text", b"bytes", "", b"", "gr\u00fc\u00df dich", b"\x00" * 200, "x" * 70_000]
@@ -87,16 +86,6 @@ async def test_many_messages_in_one_read_keep_their_order_and_go_to_the_taker(pa
     receiver._take = taken.append
     assert await receiver.receive(sender.drain()) == []
     assert taken == MESSAGES
-
-
-async def test_enough_ends_the_delivery_and_the_others_stay_queued(pair):
-    sender, receiver = pair
-    for message in ("one", "two", "three"):
-        await sender.send(message)
-    taken = []
-    receiver._take, receiver._enough = taken.append, lambda: len(taken) == 2
-    assert receiver.feed(sender.drain()) is READY
-    assert (taken, list(receiver._messages)) == (["one", "two"], ["three"])
 
 
 async def test_what_was_read_with_a_message_that_must_be_waited_for_stays_queued(pair):

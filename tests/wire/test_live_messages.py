@@ -8,7 +8,7 @@ from gw.types.audio import PCM_16K
 from gw.types.stt import ListenRequest
 from gw.wire.cartesia_listen import CartesiaListenServer, CartesiaTurnsServer
 from gw.wire.deepgram_flux_listen import FluxListenServer
-from gw.wire.deepgram_listen import DeepgramListenServer, parse_query
+from gw.wire.deepgram_listen_server import DeepgramListenServer, parse_query
 from gw.wire.live_messages import Audio
 from gw.wire.speechmatics_listen import SpeechmaticsListenServer
 

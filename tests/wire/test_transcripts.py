@@ -25,6 +25,9 @@ class _Turns(TurnEncoder):
         super().__init__()
         self._open = False
 
+    def receive(self, frame):
+        raise AssertionError("only events are encoded here")
+
     def encode(self, events):
         return list(super().encode(events))
 

@@ -12,9 +12,9 @@ import trio
 from gw.types.audio import CONTENT_TYPES, AudioFormat
 from gw.types.stt import ListenEnd
 from gw.types.tts import Flushed
-from gw.wire import deepgram_flux_listen, deepgram_listen, deepgram_speak, wav
+from gw.wire import deepgram_flux_listen, deepgram_listen_server, deepgram_recordings, deepgram_speak, wav
 from gw.wire.deepgram_flux_listen import FluxListenServer
-from gw.wire.deepgram_listen import DeepgramListenServer
+from gw.wire.deepgram_listen_server import DeepgramListenServer
 from gw.wire.live_messages import Audio, Control, DirectReply, Forward, Text, TtsCommand
 from tests.fakes.vendors.heard import heard, refused
 from tests.fakes.vendors.live import FakeListener, LiveVendor, OpenTurn, Peer, Session, TurnListener
@@ -75,7 +75,7 @@ class FakeDeepgram(LiveVendor):
         return msgspec.json.encode({"err_code": code, "err_msg": message, "request_id": "r"})
 
     def socket_error_frame(self) -> str:
-        return deepgram_listen.error_frame(self.error_code, "scripted failure")
+        return deepgram_listen_server.error_frame(self.error_code, "scripted failure")
 
     def _seen(self, scope):  # type: ignore[no-untyped-def]
         entry = super()._seen(scope)
@@ -103,7 +103,7 @@ class FakeDeepgram(LiveVendor):
         )
         if asked.get("language") or asked.get("detect_language") == "true":
             result = msgspec.structs.replace(result, language=asked.get("language", "en"))
-        decoded = deepgram_listen.encode_transcript(
+        decoded = deepgram_recordings.encode_transcript(
             result, request_id="r", created="", duration_s=length_s, sha256=SHA, utterances=asked.get("utterances") == "true"
         )
         await answer.send_complete(b'{"results":' if self.malformed else decoded, "application/json")
@@ -126,7 +126,7 @@ class FakeDeepgram(LiveVendor):
         return self.make_listener(fmt, speakers=speakers, private=self.private, redact="redact" in asked)
 
     async def _listen(self, peer: Peer) -> None:
-        requested = deepgram_listen.parse_query(peer.query)
+        requested = deepgram_listen_server.parse_query(peer.query)
         server = DeepgramListenServer(requested, request_id="r")
         listener = self.listener(requested.request.format, peer.query)
         open_turn = TurnListener(listener, self.final_after_s) if self.final_after_s else OpenTurn(listener)

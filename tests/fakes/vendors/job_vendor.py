@@ -11,7 +11,8 @@ import trio
 from gw.types.stt import Final, ListenEnd, ListenEvent
 from gw.wire import wav
 from gw.wire.json_frames import Frame
-from gw.wire.live_messages import Audio, Control, ListenProtocol
+from gw.wire.listen_protocol import ListenProtocol
+from gw.wire.live_messages import Audio, Control
 from tests.fakes.vendors.live import LiveVendor, OpenTurn, Peer, TurnListener
 
 

@@ -15,7 +15,7 @@ from gw.errors import ClientProtocolError, ProviderError, UpstreamProtocolError
 from gw.types.audio import MULAW_8K, PCM_16K, AudioFormat
 from gw.types.stt import Final, TranscribeRequest, Transcript, Word
 from gw.types.usage import Usage
-from gw.wire import deepgram_listen
+from gw.wire import deepgram_recordings
 from tests.fakes.golden import golden
 
 BODY = golden("deepgram/listen").strip()
@@ -32,13 +32,13 @@ class Recording:
 
 
 def requested(**request) -> list[tuple[str, str]]:
-    path, _, query = deepgram_listen.recording_path(TranscribeRequest(model="m", audio=Recording(), **request), "nova-3").partition("?")
+    path, _, query = deepgram_recordings.recording_path(TranscribeRequest(model="m", audio=Recording(), **request), "nova-3").partition("?")
     assert path == "/v1/listen"
     return parse_qsl(query, keep_blank_values=True)
 
 
 def test_the_golden_answer():
-    data = deepgram_listen.decode_transcript(BODY, "p", keep_raw=False)
+    data = deepgram_recordings.decode_transcript(BODY, "p", keep_raw=False)
     assert data.text == "Grüß Gott. How can I help?\nMy phone is broken."
     assert (data.language, data.duration_s, data.raw) == ("de", 12.5, None)
     assert data.usage == Usage(audio_seconds=25.0, source="vendor")
@@ -48,7 +48,7 @@ def test_the_golden_answer():
 
 
 def test_a_caller_of_the_same_dialect_gets_the_body():
-    assert deepgram_listen.decode_transcript(BODY, "p", keep_raw=True).raw == BODY
+    assert deepgram_recordings.decode_transcript(BODY, "p", keep_raw=True).raw == BODY
 
 
 def test_the_request_for_a_caller_of_another_dialect():
@@ -71,7 +71,7 @@ def test_own_settings_are_passed_on():
 
 
 def parsed(query: bytes, sniffed: AudioFormat | None = None) -> TranscribeRequest:
-    return deepgram_listen.parse_recording(query, Recording(), 1.5, sniffed)
+    return deepgram_recordings.parse_recording(query, Recording(), 1.5, sniffed)
 
 
 def test_a_query_is_read():
@@ -114,10 +114,10 @@ def test_our_own_answer_is_read_back():
         words=words,  # in whole seconds, as some vendors tell it
         segments=(Final(text="Grüß Gott.", start_s=0.1, end_s=1.0, confidence=0.8),),
     )  # fmt: skip
-    body = deepgram_listen.encode_transcript(
+    body = deepgram_recordings.encode_transcript(
         built, request_id="r", created="2026-11-24T00:00:00Z", duration_s=2.5, sha256="0", utterances=True
     )
-    data = deepgram_listen.decode_transcript(body, "p", keep_raw=False)
+    data = deepgram_recordings.decode_transcript(body, "p", keep_raw=False)
     assert (data.text, data.language, data.duration_s, data.segments) == (built.text, "de", 2.5, built.segments)
     assert data.words == words
     assert (data.confidence, data.language_confidence) == (0.9, 0.75)
@@ -125,31 +125,31 @@ def test_our_own_answer_is_read_back():
 
 
 def test_an_empty_transcript_is_an_answer():
-    body = deepgram_listen.encode_transcript(Transcript(text=""), request_id="r", created="", duration_s=3.0, sha256="0")
-    data = deepgram_listen.decode_transcript(body, "p", keep_raw=False)
+    body = deepgram_recordings.encode_transcript(Transcript(text=""), request_id="r", created="", duration_s=3.0, sha256="0")
+    data = deepgram_recordings.decode_transcript(body, "p", keep_raw=False)
     assert (data.text, data.words, data.duration_s) == ("", (), 3.0)
     assert msgspec.json.decode(body)["results"]["channels"][0]["alternatives"][0]["confidence"] == 0.0
 
 
 def test_several_languages():
     body = b'{"results":{"channels":[{"alternatives":[{"transcript":"a","languages":["es","en"]}]}]}}'
-    data = deepgram_listen.decode_transcript(body, "p", keep_raw=False)
+    data = deepgram_recordings.decode_transcript(body, "p", keep_raw=False)
     assert (data.language, data.usage) == ("es", None)
 
 
 def test_every_beginning_of_an_answer_is_malformed():
     for at in range(0, len(BODY)):
         with pytest.raises(UpstreamProtocolError):
-            deepgram_listen.decode_transcript(BODY[:at], "p", keep_raw=True)
+            deepgram_recordings.decode_transcript(BODY[:at], "p", keep_raw=True)
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"results":7}', b'{"results":{}}', b'{"metadata":{}}', b"[" * 100_000])
 def test_malformed(body):
     with pytest.raises(UpstreamProtocolError):
-        deepgram_listen.decode_transcript(body, "p", keep_raw=False)
+        deepgram_recordings.decode_transcript(body, "p", keep_raw=False)
 
 
 @given(st.integers(0, len(BODY)), st.binary(max_size=6))
 def test_a_spoilt_answer_is_a_provider_error_or_a_transcript(at, rubbish):
     with suppress(ProviderError):
-        deepgram_listen.decode_transcript(BODY[:at] + rubbish + BODY[at + len(rubbish) :], "p", keep_raw=True)
+        deepgram_recordings.decode_transcript(BODY[:at] + rubbish + BODY[at + len(rubbish) :], "p", keep_raw=True)

@@ -13,7 +13,8 @@ from gw.errors import ClientProtocolError
 from gw.types.audio import MULAW_8K, AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, SpeechStarted, UtteranceEnd, VendorFrame, Word
 from gw.types.usage import Usage
-from gw.wire.deepgram_listen import DeepgramListenClient, DeepgramListenServer, error_body, error_frame, parse_query
+from gw.wire.deepgram_listen import DeepgramListenClient
+from gw.wire.deepgram_listen_server import DeepgramListenServer, error_body, error_frame, parse_query
 from gw.wire.live_messages import Audio, Control, Forward
 
 RAW = b"model=m&encoding=linear16&sample_rate=16000"
