@@ -16,7 +16,7 @@ import trio
 
 from gw.engines.process import OwnedProcess, process_of, require
 from gw.net.connect import Origin, connect_tcp
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 
 _log = structlog.get_logger("gw.engines")
 NEEDS = ("piper", "flask")

@@ -12,8 +12,10 @@ from typing import Any, Final
 import attrs
 import trio
 
-from gw.net.tcp import CAUSES, EXHAUSTED, ConnectFailed, TcpStream, Transport, require_descriptor
+from gw.net.tcp import TcpStream
 from gw.net.tls import client_context, start_tls
+from gw.net.transport import Transport
+from gw.net.unreachable import CAUSES, EXHAUSTED, ConnectFailed, require_descriptor
 from gw.types.address import is_never_called, is_public, is_refused, split_address
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}

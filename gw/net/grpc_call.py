@@ -40,7 +40,8 @@ from h2.exceptions import ProtocolError
 from gw.errors import ProviderError, UpstreamCut, UpstreamProtocolError
 from gw.net.connect import Connect, Origin
 from gw.net.http1 import Headers, request_target
-from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
+from gw.net.transport import LOST, READ_BYTES, Transport
+from gw.net.unreachable import describe, unreachable
 
 MOST_MESSAGE_BYTES: Final = 4 * 2**20
 """Longest message received: the default of gRPC's own libraries."""

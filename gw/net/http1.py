@@ -19,7 +19,8 @@ import trio
 from gw.errors import ProviderUnreachable, StaleConnection
 from gw.net.connect import Connect, Origin, connect_tcp
 from gw.net.http_response import HttpResponse
-from gw.net.tcp import LOST, READ_BYTES, Transport, unreachable
+from gw.net.transport import LOST, READ_BYTES, Transport
+from gw.net.unreachable import unreachable
 
 __all__ = ["ClientExchange", "Headers", "HttpResponse", "Origin", "Pool", "RequestBody", "header_lines", "request_target"]
 

@@ -9,7 +9,8 @@ import httptools
 import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
-from gw.net.tcp import LOST, READ_BYTES, Transport, describe
+from gw.net.transport import LOST, READ_BYTES, Transport
+from gw.net.unreachable import describe
 from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending
 

@@ -1,4 +1,4 @@
-"""Connections: the interface of a transport, and TCP on non-blocking sockets, for clients of the gateway and for upstreams.
+"""TCP on non-blocking sockets, for clients of the gateway and for upstreams.
 
 A write is tried first and parks only when the kernel says so, which saves a pass through the scheduler. A read parks
 first, because the last one emptied the socket, unless it filled its buffer: then more is waiting and is taken at once,
@@ -7,136 +7,27 @@ with a yield to other tasks now and then, so that a fast sender starves nobody.
 
 from __future__ import annotations
 
-import errno
-import os
 import select
 import socket
 import struct
-from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Final
 
 import trio
 
-from gw.errors import OutOfDescriptors, ProviderError, ProviderUnreachable, Unreached
 from gw.net import poller
+from gw.net.transport import READ_BYTES, Address, Transport
+from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending
 
-CAUSES: Final[Mapping[int, Unreached]] = {
-    errno.ECONNREFUSED: "refused", errno.EHOSTUNREACH: "no_route", errno.ENETUNREACH: "no_route",
-    errno.EADDRNOTAVAIL: "no_route", errno.ETIMEDOUT: "timeout",
-}  # fmt: skip
-READ_BYTES: Final = 65_536
-BYTES_BEFORE_YIELD: Final = 32 * READ_BYTES
+BYTES_BEFORE_YIELD = 32 * READ_BYTES
 """Reads in a row that found data waiting before other tasks get their turn: at most 2 MiB of work."""
-
-LOST: Final = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
-"""Raised by a transport whose connection is gone."""
-
-EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""No socket can be opened, for lack of descriptors or memory here."""
 
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
-Address = tuple[str, int]
 
-
-class ConnectFailed(OSError):
-    """No connection; the text is a plain explanation fit for an error's `detail`."""
-
-    def __init__(self, text: str, cause: Unreached = "") -> None:
-        super().__init__(text)
-        self.cause: Unreached = cause
-
-
-class Transport(trio.abc.Stream):
-    """A byte stream that can also be checked and dropped without waiting. Lost connections raise one of `LOST`."""
-
-    __slots__ = ()
-    tls = False
-
-    @property
-    def descriptor(self) -> int | None:
-        """Return the file descriptor of a plain socket; None where bytes pass through something else."""
-        return None
-
-    def addresses(self) -> tuple[Address | None, Address | None]:
-        """Return those of the peer and of this side, as ASGI wants them; None for what is not an internet address."""
-        return None, None
-
-    @abstractmethod
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Return at least one byte, or b"" when the peer has finished sending."""
-
-    @abstractmethod
-    def abort(self) -> None:
-        """Close at once. Idempotent."""
-
-    def reset(self) -> None:
-        """Close at once, so that the peer sees a broken connection and not an end. Idempotent."""
-        self.abort()
-
-    def is_stale(self) -> bool:
-        """Return whether an idle connection has been closed, or has unexpected bytes. Never blocks."""
-        return False
-
-    def has_arrived(self) -> bool:
-        """Return whether the kernel has bytes, or the end of the stream, that were not read yet. Never blocks."""
-        return False
-
-    def send_now(self, data: bytes | memoryview) -> int:
-        """Send what the kernel takes without waiting; return how many bytes that was. Raises one of `LOST`."""
-        return 0
-
-    def send_or_pending(self, data: bytes) -> Pending:
-        """Send like `send_all`, as far as that needs no waiting. Raises one of `LOST`."""
-        return self.send_all(data)
-
-    async def send_eof(self) -> None:  # TLS cannot
-        """Finish sending, where the transport can do that alone; else do nothing."""
-
-    def receive_now(self, max_bytes: int = READ_BYTES) -> bytes | None:
-        """Return what has already arrived; None when nothing has, b"" at the end of the stream. Raises one of `LOST`."""
-        return None
-
-    async def receive_arrived(self, max_bytes: int) -> bytes | None:
-        """Let other tasks have their turn, then return what has arrived already, as `receive_now` does."""
-        return None
-
-    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
-        """Call `take` with what arrives until it returns something to wait for, and return that; None at the end.
-
-        On a plain socket the poller calls `take`, which must then neither wait nor need a task of its own.
-        """
-        return await poller.each_by_task(self.receive_some, take)
-
-
-def require_descriptor() -> None:
-    """Raise OSError if this process can open no file, before something is blamed that needs one."""
-    os.close(os.open(os.devnull, os.O_RDONLY))
-
-
-def describe(error: BaseException) -> str:
-    """Say why a connection failed, without addresses of code or vendor bytes."""
-    if isinstance(error, ConnectFailed):
-        return str(error)
-    cause = error.__cause__
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    if isinstance(cause, OSError) and cause is not error:
-        return describe(cause)
-    return "connection lost"
-
-
-def unreachable(provider: str, error: BaseException) -> ProviderError:
-    """Return the provider error of a failed connection. That this process can open no socket is no fault of the provider's."""
-    if isinstance(error, OSError) and error.errno in EXHAUSTED:
-        return OutOfDescriptors(provider=provider)
-    cause = error.cause if isinstance(error, ConnectFailed) else CAUSES.get(getattr(error, "errno", None) or 0, "lost")
-    return ProviderUnreachable(provider=provider, detail=describe(error), cause=cause)
-
-
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TcpStream(Transport):
     """A connected, non-blocking stdlib socket."""
 
@@ -182,7 +73,8 @@ class TcpStream(Transport):
         try:
             while remainder:
                 await trio.lowlevel.wait_writable(self._sock)
-                remainder = remainder[self.send_now(remainder) :]
+                sent = self.send_now(remainder)
+                remainder = remainder[sent:]
         except BaseException:
             self.reset()
             raise

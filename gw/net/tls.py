@@ -14,7 +14,9 @@ from functools import cache
 
 import trio
 
-from gw.net.tcp import LOST, READ_BYTES, Address, ConnectFailed, TcpStream, Transport, describe, require_descriptor
+from gw.net.tcp import TcpStream
+from gw.net.transport import LOST, READ_BYTES, Address, Transport
+from gw.net.unreachable import ConnectFailed, describe, require_descriptor
 from gw.types.pending import READY, Pending
 
 
@@ -32,7 +34,6 @@ class TlsStream(Transport):
     """One task may receive while another sends. An end without a goodbye counts as an end: framing shows a cut answer."""
 
     __slots__ = ("_ended", "_in", "_out", "_ssl", "_tcp")
-    tls = True
 
     def __init__(self, tcp: TcpStream, context: ssl.SSLContext, host: str | None) -> None:
         """`host`: whose certificate is checked; None = this side is the server."""
@@ -40,6 +41,10 @@ class TlsStream(Transport):
         self._ssl = context.wrap_bio(self._in, self._out, server_side=host is None, server_hostname=host)
         self._tcp = tcp
         self._ended = False  # the peer has finished sending
+
+    @property
+    def tls(self) -> bool:
+        return True
 
     def addresses(self) -> tuple[Address | None, Address | None]:
         return self._tcp.addresses()

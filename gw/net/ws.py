@@ -23,7 +23,8 @@ from websockets.uri import WebSocketURI
 from gw import errors
 from gw.net.connect import Connect, connect_tcp
 from gw.net.http1 import Headers, Origin, header_lines, request_target
-from gw.net.tcp import LOST, READ_BYTES, Transport, describe, unreachable
+from gw.net.transport import LOST, READ_BYTES, Transport
+from gw.net.unreachable import describe, unreachable
 from gw.net.ws_core import CLIENT, MAX_MESSAGE_BYTES, WsSession
 from gw.types.pending import Pending, pending_error
 

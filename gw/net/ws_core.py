@@ -36,7 +36,7 @@ from websockets.frames import Frame, Opcode
 from websockets.protocol import Protocol, Side, State
 
 from gw.net import ws_frames
-from gw.net.tcp import LOST, Transport
+from gw.net.transport import LOST, Transport
 from gw.types.compiled import mypyc_attr
 from gw.types.pending import Pending
 

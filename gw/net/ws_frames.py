@@ -129,10 +129,10 @@ def plain_from_server(data: bytes, at: int, most: int) -> tuple[str | bytes, int
     size = len(data)
     if size - at < 4:
         return None
-    first, length, medium = _MEDIUM.unpack_from(data, at)
+    first, length = data[at], data[at + 1]
     if length == 126:
         begins = at + 4
-        end = begins + medium
+        end = begins + (data[at + 2] << 8 | data[at + 3])
     elif length < 126:
         begins = at + 2
         end = begins + length
@@ -152,10 +152,10 @@ def plain_from_client(data: bytes, at: int, most: int) -> tuple[str | bytes, int
     size = len(data)
     if size - at < 6:
         return None
-    first, length, medium = _MEDIUM.unpack_from(data, at)
+    first, length = data[at], data[at + 1]
     if length == 254:
         begins = at + 8
-        end = begins + medium
+        end = begins + (data[at + 2] << 8 | data[at + 3])
     elif 128 <= length < 254:
         begins = at + 6
         end = begins + length - 128

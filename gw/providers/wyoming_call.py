@@ -13,7 +13,8 @@ import trio
 
 from gw import errors
 from gw.codecs.compressed import converter, needs_library
-from gw.net.tcp import LOST, Transport, unreachable
+from gw.net.transport import LOST, Transport
+from gw.net.unreachable import unreachable
 from gw.providers.background import background
 from gw.providers.spec import Account, rejected
 from gw.providers.speech_call import closing_chunks, headed

@@ -16,7 +16,7 @@ import msgspec
 import trio
 
 from gw.net.poller import Poller
-from gw.net.tcp import LOST, Transport
+from gw.net.transport import LOST, Transport
 from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
 from gw.types.pending import READY, Pending

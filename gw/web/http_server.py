@@ -26,7 +26,7 @@ import trio
 from gw.config.settings import Serve
 from gw.errors import Overloaded
 from gw.net.poller import Poller
-from gw.net.tcp import Transport
+from gw.net.transport import Transport
 from gw.relay.places import Places
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send

@@ -21,7 +21,7 @@ from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
 from gw.net import ws_frames
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 from gw.net.wakeup import Wakeup
 from gw.net.ws_core import SERVER, WsSession
 from gw.types.asgi import ASGIApp, Message, Scope

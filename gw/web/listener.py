@@ -19,8 +19,10 @@ import trio
 from gw.config.settings import Serve
 from gw.errors import one_error
 from gw.net import poller
-from gw.net.tcp import EXHAUSTED, LOST, TcpStream
+from gw.net.tcp import TcpStream
 from gw.net.tls import TlsStream
+from gw.net.transport import LOST
+from gw.net.unreachable import EXHAUSTED
 from gw.telemetry.clock import Clock
 from gw.web import http_errors
 from gw.web.connection import ServerLimits

@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from urllib.parse import urlencode
 
 from gw.types.audio import AudioFormat
+from gw.types.compiled import mypyc_attr
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, SpeechStarted, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import deepgram_settings
@@ -119,6 +120,7 @@ def audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
     return fields if fmt.channels == 1 else [*fields, ("channels", str(fmt.channels))]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DeepgramListenClient:
     """One session: audio and commands to frames, frames to events. With `keep_raw` events carry their frame."""
 

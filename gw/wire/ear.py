@@ -135,7 +135,7 @@ class Ear:
                 highest = sample
             elif sample < lowest:
                 lowest = sample
-        level = highest if highest > -lowest else -lowest
+        level = float(max(highest, -lowest))
         if level < self._lowest:
             self._lowest = level
             if level < self._floor:

@@ -8,7 +8,8 @@ import socket
 import msgspec
 import trio
 
-from gw.net.tcp import LOST, Address, TcpStream
+from gw.net.tcp import TcpStream
+from gw.net.transport import LOST, Address
 from gw.web import http_errors
 from gw.web.http_server import HttpServer, log_crash
 from gw.workers.connection_sender import GivenConnection
@@ -21,12 +22,16 @@ _PREFIX = 4
 class GivenStream(TcpStream):
     """A connection of a caller that another process has accepted, and decrypts where it is encrypted."""
 
-    __slots__ = ("_addresses", "tls")
+    __slots__ = ("_addresses", "_is_tls")
 
     def __init__(self, sock: socket.socket, given: GivenConnection) -> None:
         super().__init__(sock)
         self._addresses = given.client, given.server
-        self.tls = given.is_tls
+        self._is_tls = given.is_tls
+
+    @property
+    def tls(self) -> bool:
+        return self._is_tls
 
     def addresses(self) -> tuple[Address | None, Address | None]:
         return self._addresses

@@ -14,7 +14,8 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from gw.net.tcp import LOST, TcpStream
+from gw.net.tcp import TcpStream
+from gw.net.transport import LOST
 from gw.web import http_errors
 from gw.web.connection import Connection
 from gw.web.http_server_head import Head

@@ -15,7 +15,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.net.tcp import ConnectFailed
+from gw.net.unreachable import ConnectFailed
 from tests.contract.endpoints import (
     CHAT_STREAM,
     CHAT_WHOLE,

@@ -20,7 +20,8 @@ import trio.testing
 from websockets.frames import Frame, Opcode
 
 from gw.gateway import Gateway
-from gw.net.tcp import LOST, TcpStream
+from gw.net.tcp import TcpStream
+from gw.net.transport import LOST
 from gw.serve import serve
 from gw.types.asgi import ASGIApp
 from gw.types.usage import Intent, RequestRecord

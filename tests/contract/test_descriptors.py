@@ -13,7 +13,7 @@ import trio
 
 from gw.errors import OutOfDescriptors
 from gw.net.connect import Origin, connect_tcp
-from gw.net.tcp import unreachable
+from gw.net.unreachable import unreachable
 from tests.contract.readers import READERS, Spoken, receive_speech, send
 from tests.contract.talkers import TALKERS, Received, read
 from tests.fakes.hosting import open_plane

@@ -18,7 +18,7 @@ from websockets.server import ServerProtocol
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, ProviderUnreachable, RateLimitError, UpstreamCut
 from gw.errors import UpstreamProtocolError as Malformed
 from gw.net.http1 import Pool
-from gw.net.tcp import ConnectFailed
+from gw.net.unreachable import ConnectFailed
 from gw.net.ws import CLOSE_S
 from gw.providers.sim import fsk
 from gw.providers.spec import spec_of

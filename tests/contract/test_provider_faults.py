@@ -18,7 +18,7 @@ import trio.testing
 
 from gw.errors import ProviderError, ProviderFailed, ProviderRejected, RateLimitError
 from gw.net.http1 import Pool
-from gw.net.tcp import ConnectFailed
+from gw.net.unreachable import ConnectFailed
 from gw.providers.spec import spec_of
 from gw.relay.usage_counters import first_audio
 from gw.types.llm import StreamError

@@ -21,7 +21,7 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset, WindowUpdated
 from h2.exceptions import ProtocolError
 
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 from gw.types.asgi import ASGIApp
 
 PREFACE = b"PRI * HTTP/2.0"

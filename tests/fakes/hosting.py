@@ -26,7 +26,7 @@ from gw.errors import ProviderError, one_error
 from gw.gateway import Gateway
 from gw.net.http1 import Origin, Pool
 from gw.net.http_response import FINISH_S
-from gw.net.tcp import Transport
+from gw.net.transport import Transport
 from gw.pricing.rate_tables import load_book
 from gw.registry.catalog import CurrentCatalog
 from gw.registry.credentials import Credentials

@@ -18,7 +18,7 @@ import trio
 import trio.testing
 
 from gw.net.connect import Origin
-from gw.net.tcp import Transport
+from gw.net.transport import Transport
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 

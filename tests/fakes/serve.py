@@ -6,7 +6,7 @@ import ssl
 
 import trio
 
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 from gw.types.asgi import ASGIApp
 from tests.fakes.hosting import hosted
 

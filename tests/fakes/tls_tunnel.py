@@ -7,7 +7,7 @@ from typing import Any
 
 import trio
 
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 from gw.types.asgi import ASGIApp
 from tests.fakes.hosting import hosted
 

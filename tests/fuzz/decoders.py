@@ -18,7 +18,7 @@ from gw.config.parse import parse
 from gw.errors import GwError
 from gw.net.connect import Origin
 from gw.net.http1 import Pool
-from gw.net.tcp import Transport
+from gw.net.transport import Transport
 from gw.net.ws_frames import Splitter
 from gw.reconcile.files import FORMS, read_usage
 from gw.store.journal import read_lines

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from gw.net.poller import OFFERED, Poller, Reading, current
+from gw.net.poller import OFFERED, READ_BYTES, Poller, Reading, current
 
 pytestmark = pytest.mark.skipif(not OFFERED, reason="epoll is Linux's")
 
@@ -129,6 +129,46 @@ async def test_what_arrives_is_given_without_waking_the_reader(reading, nursery)
     theirs.close()
     with trio.fail_after(60):
         await ended.wait()
+
+
+async def test_all_that_arrived_is_given_though_the_kernel_reports_it_once(reading, nursery):
+    read, _ours, theirs = reading
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 8 * READ_BYTES)
+    sent = bytes(range(256)) * (5 * READ_BYTES // 2 // 256)
+    theirs.settimeout(10)
+    theirs.sendall(sent)
+    taken, size = [], 0
+    complete = trio.Event()
+
+    def take(data):
+        nonlocal size
+        taken.append(data)
+        size += len(data)
+        if size == len(sent):
+            complete.set()
+
+    nursery.start_soon(read.each, take)
+    with trio.fail_after(60):
+        await complete.wait()
+    assert b"".join(taken) == sent
+    assert len(taken) > 1
+
+
+async def test_the_end_is_seen_behind_bytes_that_came_with_it(reading, nursery):
+    read, _ours, theirs = reading
+    taken, ended = Taken(), trio.Event()
+
+    async def run():
+        assert await read.each(taken) is None
+        ended.set()
+
+    nursery.start_soon(run)
+    await trio.testing.wait_all_tasks_blocked()
+    theirs.send(b"last")
+    theirs.shutdown(socket.SHUT_WR)
+    with trio.fail_after(60):
+        await ended.wait()
+    assert taken.got == [b"last"]
 
 
 async def test_what_is_left_to_wait_for_is_the_readers(reading):

@@ -4,7 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from gw.net.tcp import LOST, TcpStream
+from gw.net.tcp import TcpStream
+from gw.net.transport import LOST
 from tests.fakes.net import StreamTransport
 
 

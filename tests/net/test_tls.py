@@ -14,8 +14,9 @@ from gw.errors import ProviderUnreachable, UpstreamCut
 from gw.net import tcp
 from gw.net.connect import connect_tcp
 from gw.net.http1 import Origin, Pool
-from gw.net.tcp import ConnectFailed, TcpStream, describe, unreachable
+from gw.net.tcp import TcpStream
 from gw.net.tls import client_context
+from gw.net.unreachable import ConnectFailed, describe, unreachable
 from tests.fakes.net import ServerSide
 from tests.fakes.ports import free_port
 

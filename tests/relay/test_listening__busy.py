@@ -45,17 +45,19 @@ def busy(poller, clock, is_busy):
     os.write(theirs, b"frame")
     others = [os.dup(ours) for _ in range(OTHERS)]
 
-    def read():
+    def read(descriptor):
         if is_busy():
             clock.jump(READ_S)
+        poller.read_on(descriptor)
 
-    for descriptor in others:
-        poller.read(descriptor, read)
+    readers = {descriptor: partial(read, descriptor) for descriptor in others}
+    for descriptor, reader in readers.items():
+        poller.read(descriptor, reader)
     try:
         yield
     finally:
-        for descriptor in others:
-            poller.forget(descriptor, read)
+        for descriptor, reader in readers.items():
+            poller.forget(descriptor, reader)
         for descriptor in (*others, ours, theirs):
             os.close(descriptor)
 

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 import trio
 
-from gw.net.tcp import LOST
+from gw.net.transport import LOST
 from tests.clients.gateway_pair import hosted
 from tests.fakes.serve import serve_asgi
 
