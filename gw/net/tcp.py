@@ -90,9 +90,6 @@ class TcpStream(Transport):
             self._reading = poller.Reading(polled, self._sock)
         return self._reading.each(take)
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await trio.lowlevel.wait_writable(self._sock)
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         sock, limit, ready = self._sock, READ_BYTES if max_bytes is None else max_bytes, self._more
         if ready:

@@ -131,9 +131,6 @@ class TlsStream(Transport):
         self._ended = not data
         return data
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await self._tcp.wait_send_all_might_not_block()
-
     def is_stale(self) -> bool:
         # A session ticket that comes late looks like data too; it costs a new connection, never a wrong answer.
         try:

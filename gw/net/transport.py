@@ -45,9 +45,6 @@ class Transport(ABC):
         """Send all of `data`."""
 
     @abstractmethod
-    async def wait_send_all_might_not_block(self) -> None: ...
-
-    @abstractmethod
     async def aclose(self) -> None:
         """Close at once, and let other tasks have their turn. Idempotent."""
 

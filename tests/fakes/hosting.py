@@ -94,9 +94,6 @@ class ResettingTransport(Transport):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._inner.send_all(data)
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await self._inner.wait_send_all_might_not_block()
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         data = await self._inner.receive_some(max_bytes)
         if not data:

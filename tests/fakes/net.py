@@ -32,9 +32,6 @@ class StreamTransport(Transport):
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await self._stream.send_all(data)
 
-    async def wait_send_all_might_not_block(self) -> None:
-        await self._stream.wait_send_all_might_not_block()
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         return bytes(await self._stream.receive_some(max_bytes))
 

@@ -165,8 +165,6 @@ class _Replayed(Transport):
 
     async def send_all(self, data: Any) -> None: ...
 
-    async def wait_send_all_might_not_block(self) -> None: ...
-
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._parts.pop(0) if self._parts else b""
