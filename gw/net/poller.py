@@ -6,9 +6,6 @@
   through the scheduler for each of twenty thousand frames a second would take longer than all else about them.
 
 A callback runs in the poller's task, so it must neither wait nor raise.
-
-Sockets are registered edge-triggered: the kernel does not look a second time at a socket that was read. It reports one again when more
-arrives, or when it is registered anew because a read was full or the stream is about to end.
 """
 
 from __future__ import annotations
@@ -28,10 +25,8 @@ if TYPE_CHECKING:
 OFFERED: Final = sys.platform == "linux"  # elsewhere a task waits for every connection
 READ_BYTES: Final = 65_536
 _EVENTS_PER_PASS: Final = 64  # callbacks before other tasks get their turn: 2 to 3 ms of live audio
-_ONCE: Final = 0x80000000  # edge-triggered
-_HANGUP: Final = 0x2000 | _ONCE  # EPOLLRDHUP
+_HANGUP: Final = 0x2000 | 0x80000000  # EPOLLRDHUP, edge-triggered
 _READABLE: Final = 0x1  # EPOLLIN
-_READ: Final = _READABLE | _HANGUP
 
 _current: trio.lowlevel.RunVar[Poller | None] = trio.lowlevel.RunVar("gw.net.poller", None)
 
@@ -56,27 +51,19 @@ class Poller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], None]] = {}
-        self._read: set[int] = set()  # descriptors that are read, not only watched
 
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
         """Call `callback` once when the client finishes sending or the connection breaks; possibly at any time later."""
         self._register(descriptor, callback, _HANGUP)
 
     def read(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` when something is to be read, until it is forgotten; it reads all, or calls `read_on`."""
-        self._register(descriptor, callback, _READ)
-        self._read.add(descriptor)
-
-    def read_on(self, descriptor: int) -> None:
-        """Call back again soon, if there still is something to read."""
-        if descriptor in self._read:
-            self._epoll.modify(descriptor, _READ)
+        """Call `callback` whenever there is something to read, until it is forgotten."""
+        self._register(descriptor, callback, _READABLE)
 
     def forget(self, descriptor: int, callback: Callable[[], None]) -> None:
         """Undo a `watch` or `read`. The socket may be closed, and its number in use by another connection."""
         if self._callbacks.get(descriptor) is callback:
             del self._callbacks[descriptor]
-            self._read.discard(descriptor)
             with suppress(OSError, ValueError):
                 self._epoll.unregister(descriptor)
 
@@ -101,12 +88,10 @@ class Poller:
         budget, callback_of = _EVENTS_PER_PASS, self._callbacks.get
         while budget > 0 and (events := self._epoll.poll(0, budget)):
             budget -= len(events)
-            for descriptor, event in events:
+            for descriptor, _ in events:
                 callback = callback_of(descriptor)
                 if callback is not None:
                     callback()
-                    if event != _READABLE:  # the stream ends, perhaps behind what was read
-                        self.read_on(descriptor)
 
 
 def _closed() -> None:
@@ -176,8 +161,6 @@ class Reading:
             self._wake(pending, None)
         elif self._closed:
             self.closing()
-        elif len(data) == READ_BYTES:
-            self._poller.read_on(self._descriptor)
 
     def _wake(self, pending: Pending, error: Exception | None) -> None:
         task, self._task, self._take = self._task, None, None

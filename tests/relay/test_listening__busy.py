@@ -45,19 +45,17 @@ def busy(poller, clock, is_busy):
     os.write(theirs, b"frame")
     others = [os.dup(ours) for _ in range(OTHERS)]
 
-    def read(descriptor):
+    def read():
         if is_busy():
             clock.jump(READ_S)
-        poller.read_on(descriptor)
 
-    readers = {descriptor: partial(read, descriptor) for descriptor in others}
-    for descriptor, reader in readers.items():
-        poller.read(descriptor, reader)
+    for descriptor in others:
+        poller.read(descriptor, read)
     try:
         yield
     finally:
-        for descriptor, reader in readers.items():
-            poller.forget(descriptor, reader)
+        for descriptor in others:
+            poller.forget(descriptor, read)
         for descriptor in (*others, ours, theirs):
             os.close(descriptor)
 
