@@ -76,8 +76,9 @@ class Transport(ABC):
         """Send like `send_all`, as far as that needs no waiting. Raises one of `LOST`."""
         return self.send_all(data)
 
-    async def send_eof(self) -> None:  # noqa: B027  # TLS cannot
-        """Finish sending, where the transport can do that alone; else do nothing."""
+    async def send_eof(self) -> None:
+        """Finish sending where the transport can do that alone, as TLS cannot; else only let other tasks have their turn."""
+        await trio.lowlevel.checkpoint()
 
     def receive_now(self, max_bytes: int = READ_BYTES) -> bytes | None:
         """Return what has already arrived; None when nothing has, b"" at the end of the stream. Raises one of `LOST`."""
