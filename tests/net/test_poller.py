@@ -109,15 +109,22 @@ class Taken:
         return rest
 
 
-async def test_what_arrives_is_given_without_waking_the_reader(reading, nursery):
-    read, _ours, theirs = reading
-    taken, ended = Taken(), trio.Event()
+def read_to_the_end(nursery, read, taken):
+    """Read in a task of its own; return the event of the end."""
+    ended = trio.Event()
 
     async def run():
         assert await read.each(taken) is None
         ended.set()
 
     nursery.start_soon(run)
+    return ended
+
+
+async def test_what_arrives_is_given_without_waking_the_reader(reading, nursery):
+    read, _ours, theirs = reading
+    taken = Taken()
+    ended = read_to_the_end(nursery, read, taken)
     for n in range(3):
         taken.came = trio.Event()
         await trio.testing.wait_all_tasks_blocked()
@@ -156,13 +163,8 @@ async def test_all_that_arrived_is_given_in_several_reads(reading, nursery):
 
 async def test_the_end_is_seen_behind_bytes_that_came_with_it(reading, nursery):
     read, _ours, theirs = reading
-    taken, ended = Taken(), trio.Event()
-
-    async def run():
-        assert await read.each(taken) is None
-        ended.set()
-
-    nursery.start_soon(run)
+    taken = Taken()
+    ended = read_to_the_end(nursery, read, taken)
     await trio.testing.wait_all_tasks_blocked()
     theirs.send(b"last")
     theirs.shutdown(socket.SHUT_WR)
