@@ -163,11 +163,6 @@ class SocketSession(Generic[W, E]):
         raise self._close_error(self._provider, closed) from None
 
 
-def _dropped(events: list[ListenEvent]) -> Pending:
-    """Stand in for what takes the events, while nothing does."""
-    raise RuntimeError("nobody takes the events of this session")
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ListenSocket(SocketSession[ListenWire, ListenEvent]):
     """A `ListenSession`. `idle_s`: after so long without audio `idle_frames` keep it alive."""
@@ -181,8 +176,8 @@ class ListenSocket(SocketSession[ListenWire, ListenEvent]):
     ) -> None:  # fmt: skip
         super().__init__(ws, wire, provider, on_close=on_close, close_error=close_error)
         self.pace = pace
-        self._handle: Callable[[list[ListenEvent]], Pending] = _dropped
-        """Takes the events of each frame where it is read."""
+        self._handle: Callable[[list[ListenEvent]], Pending] | None = None
+        """Takes the events of each frame where it is read, while `for_each_batch` runs."""
         self._idle_s, self._idle_frames = idle_s, idle_frames
         self.padding_s = self.flush_padding_s = self.idle_padding_s = 0.0
         """Silence that was sent beside the caller's audio, and that of each flush and of each keep-alive, in seconds of billed audio."""
@@ -232,10 +227,11 @@ class ListenSocket(SocketSession[ListenWire, ListenEvent]):
             if (pending := handle(self._last_events(closed))) is not None:
                 await pending
         finally:
-            self._handle = _dropped
+            self._handle = None
 
     def _on_frame(self, frame: Frame) -> Pending:
         wire, handle = self._wire, self._handle
+        assert handle is not None
         pending = handle(wire.receive(frame))
         return READY if pending is None and wire.ended else pending
 
