@@ -124,6 +124,16 @@ def test_every_raw_encoding_is_heard(encoding):
     assert ear.at_s == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 3e38])
+def test_a_float_that_is_no_sample_is_no_sound(value):
+    fmt = AudioFormat(encoding="pcm_f32le", sample_rate_hz=8_000)
+    ear = Ear(fmt)
+    data = array("f", [value] * 160).tobytes()
+    assert sum(ear.feed(data) for _ in range(50)) == 0.0
+    assert ear.sounds == []
+    assert ear.at_s == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(("encoding", "sample_bytes"), [("pcm_s16le", 2), ("pcm_f32le", 4), ("mulaw", 1), ("alaw", 1)])
 def test_pieces_of_any_length_are_heard_as_far_as_they_have_whole_samples(encoding, sample_bytes):
     fmt = AudioFormat(encoding=encoding, sample_rate_hz=16_000)
