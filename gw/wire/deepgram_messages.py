@@ -1,4 +1,4 @@
-"""Messages of Deepgram's transcription, live and of recordings, as its server sends them (deepgram-sdk 7.17.0, `listen/v1`)."""
+"""Deepgram's transcription: what its server's messages hold, live and of recordings, and a client's query (deepgram-sdk 7.17.0)."""
 
 from __future__ import annotations
 
