@@ -55,7 +55,7 @@ class Session:
     async def next(self):
         """The next frame from the client, None at its end."""
         while not self.frames:
-            data = await self.stream.receive_some(65_536)
+            data = await self.received()
             if not data:
                 return None
             self.protocol.receive_data(data)
@@ -63,6 +63,15 @@ class Session:
             with suppress(trio.BrokenResourceError):  # the client may not wait for the answer to its close
                 await self.flush()
         return self.frames.pop(0)
+
+    async def received(self):
+        """What the client sent; nothing when it has closed, be it by a reset because our answer to its close came too late."""
+        try:
+            return await self.stream.receive_some(65_536)
+        except trio.BrokenResourceError:
+            if self.protocol.close_rcvd is None:
+                raise
+            return b""
 
 
 def accepts(talk, subprotocols=None):
