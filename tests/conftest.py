@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -19,6 +20,9 @@ from tests.fakes.cells import SUMMARY
 
 settings.register_profile("gw", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("gw")  # a busy machine is no failure; how long things take is measured in bench/
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell does that to its background jobs, and programs that tests start inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _run_on_virtual_time(test: Callable[[], Any], **options: Any) -> Any:
