@@ -17,6 +17,7 @@ from gw.store import (
     rollups,
     turn_joins,
 )
+from gw.store.core_share import BetweenSteps, keep_the_core
 from gw.store.row_times import RecentRows
 from gw.types.usage import RequestRecord
 
@@ -30,12 +31,13 @@ _RECORD_FAULTS = (
 
 
 def write_batch(
-    db: apsw.Connection, records: Sequence[RequestRecord], *, ends_interrupted: bool = False, recent: RecentRows | None = None
-) -> int:
+    db: apsw.Connection, records: Sequence[RequestRecord], *, ends_interrupted: bool = False, recent: RecentRows | None = None,
+    between: BetweenSteps = keep_the_core,
+) -> int:  # fmt: skip
     """Insert records and their rollups in one transaction; return how many were new. Blocks; all or nothing.
 
     With `ends_interrupted`, a record takes the place of the one that a replay made up when it knew of no end. `recent`: histograms of
-    the rows that this connection wrote last, if it is the only one that writes.
+    the rows that this connection wrote last, if it is the only one that writes. `between` is called between two tables.
     """
     if not records:
         return 0
@@ -47,14 +49,20 @@ def write_batch(
             ended = [record.id for record in records if record.error_code != "interrupted"]
             _take_back(db, requests.take_interrupted(db, ended), recent)
         fresh = requests.insert(db, records)
+        between()
         rollups.add(db, fresh, recent)
+        between()
         attempt_rollups.add(db, fresh)
+        between()
         minute_sums.TABLE.add(db, fresh, recent)
+        between()
         model_minutes.TABLE.add(db, fresh, recent)
+        between()
         owner_spend.add(db, fresh)
         again = turn_joins.written_again(records, fresh)
         joined = turn_joins.join_turns(db, turn_joins.joined_rows(records, again))
         first_audio.add(db, [*fresh, *(record for record in again if record.id in joined)])
+        between()
         db.execute("commit")
     except BaseException:
         recent.clear()
@@ -74,10 +82,10 @@ def _take_back(db: apsw.Connection, records: Sequence[RequestRecord], recent: Re
 
 
 def write_possible(
-    db: apsw.Connection, records: Sequence[RequestRecord], recent: RecentRows | None = None
+    db: apsw.Connection, records: Sequence[RequestRecord], recent: RecentRows | None = None, between: BetweenSteps = keep_the_core
 ) -> tuple[int, list[tuple[RequestRecord, Exception]]]:
     """Insert the records that can be written; return how many were new, and the refused ones with their faults. Blocks."""
-    return in_halves(partial(write_batch, db, recent=recent), records, _RECORD_FAULTS)
+    return in_halves(partial(write_batch, db, recent=recent, between=between), records, _RECORD_FAULTS)
 
 
 def in_halves(

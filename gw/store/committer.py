@@ -15,7 +15,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from gw.store.batches import describe_fault
+from gw.store.batches import BATCH, describe_fault
+from gw.store.core_share import BetweenSteps, give_way, keep_the_core
 from gw.store.entity_rows import Change, meta
 from gw.store.record_database import DatabaseFaults, RecordDatabase
 from gw.store.record_lines import decode_record
@@ -92,9 +93,10 @@ class Committer:
         `finished`: segments of the journal that are no longer needed; they are unlinked.
         """
         unlink(finished)
-        records, refused = _decode(lines)
+        between = give_way if len(lines) < BATCH else keep_the_core
+        records, refused = _decode(lines, between)
         line_of = {id(record): line for record, line in records}
-        new, unwritable = self.database.write([record for record, _ in records])
+        new, unwritable = self.database.write([record for record, _ in records], between)
         refused += [(line_of[id(record)], describe_fault(error)) for record, error in unwritable]
         return Committed(new, tuple(refused), _hours(record for record, _ in records))
 
@@ -145,10 +147,11 @@ def unlink(paths: Sequence[Path]) -> None:
             os.unlink(path)
 
 
-def _decode(lines: Sequence[bytes]) -> tuple[list[tuple[RequestRecord, bytes]], list[tuple[bytes, str]]]:
+def _decode(lines: Sequence[bytes], between: BetweenSteps) -> tuple[list[tuple[RequestRecord, bytes]], list[tuple[bytes, str]]]:
     records: list[tuple[RequestRecord, bytes]] = []
     refused: list[tuple[bytes, str]] = []
     for line in lines:
+        between()
         try:
             records.append((decode_record(line), line))
         except (ValueError, RecursionError) as error:

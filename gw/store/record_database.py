@@ -10,6 +10,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
+from gw.store.core_share import BetweenSteps, keep_the_core
 from gw.store.entity_rows import Change
 from gw.store.sql_connection import SqlConnection
 from gw.types.usage import RequestRecord
@@ -44,10 +45,10 @@ class DatabaseFaults(Protocol):
 class RecordDatabase(DatabaseFaults, Protocol):
     """The side that writes. Methods block; all but those of DatabaseFaults and `tidy` run in the one thread that writes."""
 
-    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+    def write(self, records: Sequence[RequestRecord], between: BetweenSteps = keep_the_core) -> tuple[int, Refused]:
         """Insert records and their rollups; return how many were new, and those that cannot be written.
 
-        Repeating it changes nothing.
+        Repeating it changes nothing. `between`: called often, where the work takes the core for long.
         """
 
     def load(self, records: Sequence[RequestRecord]) -> int:

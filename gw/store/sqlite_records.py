@@ -10,6 +10,7 @@ import apsw
 
 from gw.store import entity_rows, first_audio, minute_sums, model_minutes, requests
 from gw.store.batches import write_batch, write_possible
+from gw.store.core_share import BetweenSteps, give_way, keep_the_core
 from gw.store.record_database import RecordDatabase, Refused
 from gw.store.row_times import RecentRows
 from gw.store.sql_connection import SqlConnection
@@ -19,6 +20,7 @@ from gw.types.usage import RequestRecord
 T = TypeVar("T")
 
 BUSY_MS = 100  # SQLite's own wait for a foreign writer; beyond it the writer backs off, and logs it
+_STEPS = 400  # of SQLite's virtual machine, about 40 µs: calling Python so often makes the work 5 % longer
 _CHECKPOINT_PAGES = 1_000  # of WAL, 4 MB: moved to the database when nothing is queued ...
 _CHECKPOINT_NOW_PAGES = 8_000  # ... and at this size in any case
 
@@ -58,10 +60,11 @@ class SqliteRecords(SqliteTarget):
         db.set_busy_timeout(BUSY_MS)
         db.set_wal_hook(self._on_commit)
 
-    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+    def write(self, records: Sequence[RequestRecord], between: BetweenSteps = keep_the_core) -> tuple[int, Refused]:
         """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
         self.file.check()
-        written = write_possible(self._db, records, self._recent)
+        self._db.set_progress_handler(between, _STEPS)
+        written = write_possible(self._db, records, self._recent, between)
         self.file.check()  # deleted meanwhile: writing them again changes nothing
         return written
 
@@ -79,6 +82,7 @@ class SqliteRecords(SqliteTarget):
         return work(self._db)
 
     def prune(self, *, before: float, limit: int) -> int:
+        self._db.set_progress_handler(give_way, _STEPS)
         deleted = requests.prune(self._db, before=before, limit=limit)
         if deleted:
             minute_sums.TABLE.prune(self._db)

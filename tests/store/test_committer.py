@@ -1,10 +1,13 @@
 """What is written at a time, without a writer: lines in, an acknowledgement out."""
 
+import os
+
 import apsw
 import pytest
 
 from gw.errors import StoreUnavailable
 from gw.store import entity_rows
+from gw.store.batches import BATCH
 from gw.store.committer import Committer
 from gw.store.record_lines import encode_record
 from gw.store.recovery import interrupted
@@ -43,6 +46,22 @@ def test_lines_are_committed_once(committer, db, path):
     assert not segment.exists()
     assert committer.commit(lines("b", "c"), [segment]).new == 1
     assert [row[0] for row in db.execute("select id from requests order by id")] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("count", "gives_way"), [(50, True), (BATCH, False)])
+def test_a_writer_that_is_not_behind_lets_requests_have_its_core(committer, monkeypatch, count, gives_way):
+    given = []
+    monkeypatch.setattr(os, "sched_yield", lambda: given.append(None))
+    committer.commit(lines(*map(str, range(count))))
+    assert len(given) >= 5 if gives_way else not given
+
+
+def test_deleting_old_records_lets_requests_have_the_core(committer, monkeypatch):
+    committer.commit(lines(*map(str, range(50))))
+    given = []
+    monkeypatch.setattr(os, "sched_yield", lambda: given.append(None))
+    assert committer.prune(NOON + 1_000, 50) == 50
+    assert len(given) >= 5
 
 
 def test_a_line_that_cannot_be_read_does_not_stop_the_others(committer):

@@ -9,6 +9,7 @@ from typing import TypeVar
 from gw.errors import DatabaseUnusable, StoreUnavailable
 from gw.store import entity_rows, first_audio, minute_sums, model_minutes
 from gw.store.batches import in_halves
+from gw.store.core_share import BetweenSteps, keep_the_core
 from gw.store.entity_rows import Change
 from gw.store.postgres import partitions, pg_records, pg_schema, slot_rollups
 from gw.store.postgres.copy_over import unfinished_copy
@@ -77,7 +78,8 @@ class PostgresRecords(PostgresTarget):
             self.close()  # also after a fault that leaves it usable: a new one is never in an unknown state
             raise
 
-    def write(self, records: Sequence[RequestRecord]) -> tuple[int, Refused]:
+    def write(self, records: Sequence[RequestRecord], between: BetweenSteps = keep_the_core) -> tuple[int, Refused]:
+        """Between two statements it waits for the server, so `between` is not needed."""
         with self._connected() as (_, writer):
             return in_halves(writer.write, records, pg_records.RECORD_FAULTS)
 
