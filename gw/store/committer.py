@@ -15,8 +15,8 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from gw.store.batches import BATCH, describe_fault
-from gw.store.core_share import BetweenSteps, give_way, keep_the_core
+from gw.store.batches import describe_fault
+from gw.store.core_share import BetweenSteps, give_way
 from gw.store.entity_rows import Change, meta
 from gw.store.record_database import DatabaseFaults, RecordDatabase
 from gw.store.record_lines import decode_record
@@ -93,7 +93,7 @@ class Committer:
         `finished`: segments of the journal that are no longer needed; they are unlinked.
         """
         unlink(finished)
-        between = give_way if len(lines) < BATCH else keep_the_core
+        between = give_way()
         records, refused = _decode(lines, between)
         line_of = {id(record): line for record, line in records}
         new, unwritable = self.database.write([record for record, _ in records], between)

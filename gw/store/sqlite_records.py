@@ -82,7 +82,7 @@ class SqliteRecords(SqliteTarget):
         return work(self._db)
 
     def prune(self, *, before: float, limit: int) -> int:
-        self._db.set_progress_handler(give_way, _STEPS)
+        self._db.set_progress_handler(give_way(), _STEPS)
         deleted = requests.prune(self._db, before=before, limit=limit)
         if deleted:
             minute_sums.TABLE.prune(self._db)

@@ -1,14 +1,15 @@
 """What is written at a time, without a writer: lines in, an acknowledgement out."""
 
 import os
+import time
 
 import apsw
 import pytest
 
 from gw.errors import StoreUnavailable
 from gw.store import entity_rows
-from gw.store.batches import BATCH
 from gw.store.committer import Committer
+from gw.store.core_share import give_way
 from gw.store.record_lines import encode_record
 from gw.store.recovery import interrupted
 from gw.store.sqlite import DatabaseGone, open_writer
@@ -48,20 +49,29 @@ def test_lines_are_committed_once(committer, db, path):
     assert [row[0] for row in db.execute("select id from requests order by id")] == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize(("count", "gives_way"), [(50, True), (BATCH, False)])
-def test_a_writer_that_is_not_behind_lets_requests_have_its_core(committer, monkeypatch, count, gives_way):
-    given = []
-    monkeypatch.setattr(os, "sched_yield", lambda: given.append(None))
-    committer.commit(lines(*map(str, range(count))))
-    assert len(given) >= 5 if gives_way else not given
+@pytest.fixture
+def offered(monkeypatch):
+    """The times at which the process offered its core."""
+    times = []
+    monkeypatch.setattr(os, "sched_yield", lambda: times.append(None))
+    return times
 
 
-def test_deleting_old_records_lets_requests_have_the_core(committer, monkeypatch):
+def test_requests_can_have_the_core_between_two_steps(committer, offered):
     committer.commit(lines(*map(str, range(50))))
-    given = []
-    monkeypatch.setattr(os, "sched_yield", lambda: given.append(None))
+    assert len(offered) > 50  # each line is a step, and so are pieces of statements
+    offered.clear()
     assert committer.prune(NOON + 1_000, 50) == 50
-    assert len(given) >= 5
+    assert len(offered) >= 5
+
+
+def test_a_transaction_that_requests_have_kept_waiting_takes_its_share_of_the_core(offered, monkeypatch):
+    now = 7.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    between = give_way(0.5)
+    assert [between(), len(offered)] == [False, 1]
+    now = 7.5
+    assert [between(), len(offered)] == [False, 1]
 
 
 def test_a_line_that_cannot_be_read_does_not_stop_the_others(committer):
