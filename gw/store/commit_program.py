@@ -85,7 +85,7 @@ class CommitProgram:
     def _answer(self, start: CommitStart, job: CommitJob) -> CommitAnswer:
         try:
             if self._committer is None:
-                self._committer = Committer(start.target.open(), start.retention_days)
+                self._committer = Committer(start.target.open(), start.retention_days, offers_core=True)
             return CommitAnswer(job.work(self._committer, *job.args, **job.kwargs))
         except (DatabaseLocked, DatabaseUnusable, StoreUnavailable) as error:
             return CommitAnswer(store_fault=(type(error), error.what))

@@ -16,7 +16,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import msgspec
 
 from gw.store.batches import describe_fault
-from gw.store.core_share import BetweenSteps, give_way
+from gw.store.core_share import BetweenSteps, give_way, keep_the_core
 from gw.store.entity_rows import Change, meta
 from gw.store.record_database import DatabaseFaults, RecordDatabase
 from gw.store.record_lines import decode_record
@@ -81,10 +81,14 @@ class ProcessEnded(Exception):
 
 
 class Committer:
-    """Every method blocks, and is called by one thread. Raises the database's faults."""
+    """Every method blocks, and is called by one thread. Raises the database's faults.
 
-    def __init__(self, database: RecordDatabase, retention_days: int) -> None:
+    `offers_core`: it has a process of its own, which lets requests have the core. A thread would do so while it holds the interpreter.
+    """
+
+    def __init__(self, database: RecordDatabase, retention_days: int, *, offers_core: bool = False) -> None:
         self.database = database
+        self._offers_core = offers_core
         self._retention = Retention(retention_days)
 
     def commit(self, lines: Sequence[bytes], finished: Sequence[Path] = ()) -> Committed:
@@ -93,7 +97,7 @@ class Committer:
         `finished`: segments of the journal that are no longer needed; they are unlinked.
         """
         unlink(finished)
-        between = give_way()
+        between = self._between()
         records, refused = _decode(lines, between)
         line_of = {id(record): line for record, line in records}
         new, unwritable = self.database.write([record for record, _ in records], between)
@@ -126,7 +130,7 @@ class Committer:
 
     def prune(self, before: float, limit: int) -> int:
         """Delete records older than `before`, about `limit` of them; return how many."""
-        return self.database.prune(before=before, limit=limit)
+        return self.database.prune(before=before, limit=limit, between=self._between())
 
     def tidy(self, *, idle: bool) -> None:
         """Do what keeps the database fast, if it is due. `idle`: no record waits."""
@@ -135,6 +139,9 @@ class Committer:
 
     def close(self) -> None:
         self.database.close()
+
+    def _between(self) -> BetweenSteps:
+        return give_way() if self._offers_core else keep_the_core
 
 
 def _last_change(db: SqlConnection) -> str | None:

@@ -33,5 +33,5 @@ def give_way(seconds: float = GIVE_WAY_S) -> BetweenSteps:
 
 
 def keep_the_core() -> bool:
-    """Go on at once."""
+    """Go on at once: for a thread that writes, and where waiting for a server does it."""
     return False

@@ -60,7 +60,7 @@ class RecordDatabase(DatabaseFaults, Protocol):
     def run(self, work: Callable[[SqlConnection], T]) -> T:
         """Return what `work` returns for the writing connection."""
 
-    def prune(self, *, before: float, limit: int) -> int:
+    def prune(self, *, before: float, limit: int, between: BetweenSteps = keep_the_core) -> int:
         """Delete records older than `before` (Unix seconds), at most `limit` of them or a day's; return how many."""
 
     def tidy(self, *, idle: bool) -> Callable[[], object] | None:

@@ -10,7 +10,7 @@ import apsw
 
 from gw.store import entity_rows, first_audio, minute_sums, model_minutes, requests
 from gw.store.batches import write_batch, write_possible
-from gw.store.core_share import BetweenSteps, give_way, keep_the_core
+from gw.store.core_share import BetweenSteps, keep_the_core
 from gw.store.record_database import RecordDatabase, Refused
 from gw.store.row_times import RecentRows
 from gw.store.sql_connection import SqlConnection
@@ -63,7 +63,7 @@ class SqliteRecords(SqliteTarget):
     def write(self, records: Sequence[RequestRecord], between: BetweenSteps = keep_the_core) -> tuple[int, Refused]:
         """Write to the file that is at the path: a commit to a deleted one would free the journal's lines."""
         self.file.check()
-        self._db.set_progress_handler(between, _STEPS)
+        self._call_within_statements(between)
         written = write_possible(self._db, records, self._recent, between)
         self.file.check()  # deleted meanwhile: writing them again changes nothing
         return written
@@ -81,8 +81,8 @@ class SqliteRecords(SqliteTarget):
     def run(self, work: Callable[[SqlConnection], T]) -> T:
         return work(self._db)
 
-    def prune(self, *, before: float, limit: int) -> int:
-        self._db.set_progress_handler(give_way(), _STEPS)
+    def prune(self, *, before: float, limit: int, between: BetweenSteps = keep_the_core) -> int:
+        self._call_within_statements(between)
         deleted = requests.prune(self._db, before=before, limit=limit)
         if deleted:
             minute_sums.TABLE.prune(self._db)
@@ -105,6 +105,9 @@ class SqliteRecords(SqliteTarget):
         except DatabaseGone:
             self._db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self._db.close()
+
+    def _call_within_statements(self, between: BetweenSteps) -> None:
+        self._db.set_progress_handler(None if between is keep_the_core else between, _STEPS)
 
     def _on_commit(self, _db: apsw.Connection, _name: str, pages: int) -> int:
         self._wal_pages = pages

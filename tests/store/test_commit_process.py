@@ -96,6 +96,18 @@ async def test_records_changes_and_imports_go_through_the_process(path):
     assert sorted(file.name for file in path.parent.iterdir()) == ["gw.db", "gw.db.lock"]
 
 
+async def test_the_process_offers_its_core_while_it_writes(path, tmp_path, monkeypatch):
+    """A module that Python imports at its start notes each offer."""
+    offers = tmp_path / "offers"
+    (folder := tmp_path / "customized").mkdir()
+    noting = f"import os\noffer = os.sched_yield\nos.sched_yield = lambda: (open({str(offers)!r}, 'a').write('.'), offer())"
+    (folder / "sitecustomize.py").write_text(noting)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), *filter(None, sys.path)]))
+    async with opened(path) as store:
+        await started(store)
+    assert len(offers.read_text()) > 5
+
+
 async def test_a_store_without_a_record_starts_no_process(path):
     async with opened(path) as store:
         assert executor(store).pid is None

@@ -57,12 +57,20 @@ def offered(monkeypatch):
     return times
 
 
-def test_requests_can_have_the_core_between_two_steps(committer, offered):
+def test_requests_can_have_the_core_between_two_steps_of_the_process_that_writes(db, path, offered):
+    committer = Committer(SqliteRecords(db, SqliteTarget(path)), 90, offers_core=True)
     committer.commit(lines(*map(str, range(50))))
     assert len(offered) > 50  # each line is a step, and so are pieces of statements
     offered.clear()
     assert committer.prune(NOON + 1_000, 50) == 50
     assert len(offered) >= 5
+    committer.close()
+
+
+def test_a_thread_that_writes_does_not_offer_the_core(committer, offered):
+    committer.commit(lines(*map(str, range(50))))
+    assert committer.prune(NOON + 1_000, 50) == 50
+    assert not offered
 
 
 def test_a_transaction_that_requests_have_kept_waiting_takes_its_share_of_the_core(offered, monkeypatch):

@@ -95,7 +95,7 @@ class PostgresRecords(PostgresTarget):
         with self._connected() as (db, _):
             return work(db)
 
-    def prune(self, *, before: float, limit: int) -> int:
+    def prune(self, *, before: float, limit: int, between: BetweenSteps = keep_the_core) -> int:
         """Drop the days that ended before then; make the next ones, so that no record waits for that; merge old sums."""
         with self._connected() as (db, writer):
             if dropped := partitions.drop(db, before=before):
