@@ -5,6 +5,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -375,16 +376,23 @@ def kill_a_gateway(path, *, stopped: bool) -> tuple[int, int, list[int]]:
         acknowledged = [int(gateway.stdout.readline()) for _ in range(2_000)]
         if stopped:
             os.kill(pid, signal.SIGSTOP)
+            while state(pid) not in ("T", "Z", ""):  # it goes on while it waits for the disk
+                time.sleep(0.001)
         gateway.kill()
         acknowledged += [int(line) for line in gateway.stdout.readlines() if line.endswith("\n")]
         return gateway.pid, pid, acknowledged
 
 
-def runs(pid: int) -> bool:
+def state(pid: int) -> str:
+    """Return a letter, as `ps` does; "" for no process."""
     try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
+
+
+def runs(pid: int) -> bool:
+    return state(pid) not in ("", "Z")
 
 
 async def test_a_killed_gateway_leaves_no_process_and_loses_nothing(path):
