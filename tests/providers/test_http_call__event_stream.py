@@ -23,7 +23,7 @@ FAULT = b'data: {"error":{"message":"m","code":"x"}}\n\n'
 
 class Body(HttpResponse):
     def __init__(self, pieces: list[bytes]) -> None:
-        self.pieces = pieces
+        self.pieces = list(pieces)
 
     async def receive_some(self) -> bytes:
         return self.pieces.pop(0) if self.pieces else b""
