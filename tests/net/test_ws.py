@@ -65,7 +65,7 @@ class Session:
         return self.frames.pop(0)
 
     async def received(self):
-        """What the client sent; nothing when it has closed, be it by a reset because our answer to its close came too late."""
+        """Return what the client sent, b"" at its end: also when a reset follows its close frame, as our answer to that came too late."""
         try:
             return await self.stream.receive_some(65_536)
         except trio.BrokenResourceError:

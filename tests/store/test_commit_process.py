@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -30,7 +29,7 @@ from gw.telemetry.clock import DAY_S
 from gw.types.entities import AuditEntry, Project
 from tests.fakes import stored
 from tests.fakes.disk import refuse
-from tests.fakes.processes import children
+from tests.fakes.processes import children, state, wait_stopped
 from tests.fakes.records import DAY, NOON, HandClock, intent, record
 
 pytestmark = pytest.mark.process
@@ -376,19 +375,10 @@ def kill_a_gateway(path, *, stopped: bool) -> tuple[int, int, list[int]]:
         acknowledged = [int(gateway.stdout.readline()) for _ in range(2_000)]
         if stopped:
             os.kill(pid, signal.SIGSTOP)
-            while state(pid) not in ("T", "Z", ""):  # it goes on while it waits for the disk
-                time.sleep(0.001)
+            wait_stopped(pid)
         gateway.kill()
         acknowledged += [int(line) for line in gateway.stdout.readlines() if line.endswith("\n")]
         return gateway.pid, pid, acknowledged
-
-
-def state(pid: int) -> str:
-    """Return a letter, as `ps` does; "" for no process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def runs(pid: int) -> bool:
