@@ -2,7 +2,7 @@
 frame of live audio and its answer do.
 
     python bench/bytecodes.py [--mode chat|stream|speech|upload|listen] [--kilobytes 1000] [--requests 50] [--sessions 1] [--top 60]
-                              [--steps] [--commits] [--otlp http://localhost:4318]
+                              [--steps] [--others 0] [--commits] [--otlp http://localhost:4318]
 
 The counts of gw's own functions are the same on a busy machine, where times are not; timers, which run by the time and not by the
 request, are counted as well, most of them in trio. The counts say nothing of C functions and system calls, and not all bytecodes cost
@@ -113,6 +113,9 @@ def counts_of_requests(options: argparse.Namespace) -> tuple[Counts, Steps]:
     CountedBench.more = f'telemetry: {{otlp: {{endpoint: "{options.otlp}"}}}}' if options.otlp else ""
     with tempfile.TemporaryDirectory() as folder, CountedBench(Path(folder), sys.executable, 1) as bench:
         bench.setting("latency=0&tokens=16&interval=20000")
+        others = answers(bench.port, "chat")
+        for _ in range(options.others):
+            next(others)
         requests = answers(bench.port, options.mode)
         for _ in range(WARM_UP):
             next(requests)
@@ -175,6 +178,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=50)
     parser.add_argument("--sessions", type=int, default=1, help="live transcriptions at once, for --mode listen")
     parser.add_argument("--top", type=int, default=60)
+    parser.add_argument("--others", type=int, default=0, help="chat requests that come before, whose answers nobody speaks")
     parser.add_argument("--commits", action="store_true", help="count what passes records on to be committed, and exported, too")
     parser.add_argument("--otlp", default="", metavar="URL", help="export telemetry to this collector")
     parser.add_argument("--steps", action="store_true", help="count also from one use of a connection to the next, in one request")

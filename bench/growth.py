@@ -9,6 +9,7 @@ all threads and child processes, so the record writer is in it). Target: at most
     models     1,000 models with prices           projects   1,000 projects with budgets
     keys       1,000 keys of callers              records    --rows requests in the database (bench/seed_records.py)
     streams    1,000 streams after a first token  sockets    1,000 live transcriptions before the first audio
+    answers    1,000 answers of the last two minutes that nobody has spoken; the request is speech there, which is compared with them
 """
 
 from __future__ import annotations
@@ -39,18 +40,30 @@ from seed_records import seed
 MANY = 1_000
 CONNECTIONS = 8
 MOST = 0.05
-CASES = ("models", "projects", "keys", "records", "streams", "sockets")
+CASES = ("models", "projects", "keys", "records", "streams", "sockets", "answers")
 def key(number: int) -> str:
     return hashlib.sha256(b"%d" % number).hexdigest()[:40]
 
 
 KEY = key(0)
 BEGIN, END = "<!-- bench/growth.py begins -->", "<!-- bench/growth.py ends -->"
-_BODY = b'{"model":"up/bench","messages":[{"role":"user","content":"Will it stay dry until nine?"}]}'
-CHAT = (
-    b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
-    b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (KEY.encode(), len(_BODY), _BODY)
+
+
+def request(path: bytes, body: bytes) -> bytes:
+    return (
+        b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
+        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (path, KEY.encode(), len(body), body)
+    )
+
+
+CHAT = request(
+    b"/v1/chat/completions", b'{"model":"up/bench","messages":[{"role":"user","content":"Will it stay dry until nine?"}]}'
 )
+SPEECH = request(
+    b"/v1/audio/speech", b'{"model":"up/bench","voice":"alloy","response_format":"pcm","input":"No answer has these words in it."}'
+)
+UNSPOKEN = 250
+"""Answers before each round of speech: after 256 without any speech in between, a key is taken to have no voice app."""
 
 
 class IdleConnections:
@@ -117,6 +130,7 @@ models:
     up/bench: {price}
     openai/gpt-4o-mini: {price}
 {models}  stt: [deepgram/nova-3]
+  tts: {{up/bench: {{price: {{unit: 1M_characters, usd: 15}}}}}}
 projects:
   default: {{daily_budget: 100000, budget_action: block}}
 {projects}auth:
@@ -155,16 +169,22 @@ serve: {{port: 0, max_in_flight: {3 * MANY}}}
                 pids += map(int, children.read_text().split())
         return total
 
-    def round(self, requests: int) -> float:
-        """Return the CPU of a request, in µs."""
-        before = self.cpu_s()
+    def exchange(self, requests: int, request: bytes, end: bytes) -> None:
+        """Make requests over all connections at once. `end`: of an answer."""
         for _ in range(requests // CONNECTIONS):
             for caller in self.callers:
-                caller.sendall(CHAT)
+                caller.sendall(request)
             for caller in self.callers:
                 answer = caller.recv(65_536)
                 if not answer.startswith(b"HTTP/1.1 200"):
                     raise SystemExit(f"{answer[:400]!r}")
+                while not answer.endswith(end):
+                    answer += caller.recv(65_536)
+
+    def round(self, requests: int, request: bytes, end: bytes) -> float:
+        """Return the CPU of a request, in µs."""
+        before = self.cpu_s()
+        self.exchange(requests, request, end)
         time.sleep(0.06)  # the records of the round are written, too
         return (self.cpu_s() - before) / (requests // CONNECTIONS * CONNECTIONS) * 1e6
 
@@ -186,7 +206,7 @@ def measure(case: str, rounds: int, requests: int, rows: int) -> tuple[float, fl
         stack.callback(vendor.wait)
         stack.callback(vendor.kill)
         wait_until_it_answers(f"http://127.0.0.1:{upstream}/")
-        urllib.request.urlopen(f"http://127.0.0.1:{upstream}/set?latency=0").read()
+        urllib.request.urlopen(f"http://127.0.0.1:{upstream}/set?latency=0&tokens=2&interval=0").read()
         idle = IdleConnections()
         idle.start()
         stack.callback(idle.close)
@@ -200,9 +220,13 @@ def measure(case: str, rounds: int, requests: int, rows: int) -> tuple[float, fl
         for side in sides:
             side.connect()
         costs: list[list[float]] = [[], []]
+        measured, end = (SPEECH, b"0\r\n\r\n") if case == "answers" else (CHAT, b"}")
         for number in range(rounds + 5):
             for at in random.sample((0, 1), 2):
-                cost = sides[at].round(requests)
+                if case == "answers" and at:
+                    sides[at].exchange(UNSPOKEN, CHAT, b"}")
+                    time.sleep(0.3)  # until their records are written
+                cost = sides[at].round(requests, measured, end)
                 if number >= 5:  # the others warm up
                     costs[at].append(cost)
     little, much = (statistics.quantiles(cost, n=4)[0] for cost in costs)

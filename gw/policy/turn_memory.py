@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 
 import msgspec
 
-from gw.policy.turn_texts import CommonTexts, Doubts, TurnPlace, WrittenAnswer
-from gw.types.usage import HeardSpeech
+from gw.policy.recent_texts import RecentAnswers, RecentTranscripts
+from gw.policy.turn_texts import CommonTexts, Doubts, HeardText, TurnPlace, WrittenAnswer
 
 MAX_ENDPOINTS = 256
 MAX_LIVE = 512  # after so many, those that have ended are forgotten
@@ -18,36 +18,11 @@ they are known not to be, after KNOWN joins: then the first join decides."""
 KNOWN = 50
 
 
-class Claim(msgspec.Struct, eq=False):
-    """The chat request that used a transcript first, the hash of its earlier messages, and its time."""
-
-    by: TurnPlace
-    context: int
-    at: float
-
-
-class HeardText(msgspec.Struct, eq=False):
-    """A final transcript. A recording has no `part`: its request belongs to one turn as a unit."""
-
-    source: TurnPlace
-    text: str
-    at: float
-    part: HeardSpeech | None
-    claim: Claim | None = None
-    is_used: bool = False
-    """Used by one of several requests, whichever."""
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether no chat request has used it, or only one that failed or was given up before any of it was spoken."""
-        return not self.is_used and (self.claim is None or self.claim.by.is_void)
-
-
 class Memory(msgspec.Struct, eq=False):
     """Recent texts of one key."""
 
-    finals: deque[HeardText] = msgspec.field(default_factory=deque)
-    answers: deque[WrittenAnswer] = msgspec.field(default_factory=deque)
+    finals: RecentTranscripts = msgspec.field(default_factory=RecentTranscripts)
+    answers: RecentAnswers = msgspec.field(default_factory=RecentAnswers)
     repeated: CommonTexts = msgspec.field(default_factory=CommonTexts)
     """Final transcripts of several sessions."""
     typed: CommonTexts = msgspec.field(default_factory=CommonTexts)

@@ -94,17 +94,45 @@ class WrittenAnswer(msgspec.Struct, eq=False):
     place: TurnPlace
     at: float
     pieces: list[str]
+    number: int = 0
+    """By which it is known among the answers of all keys, in their order."""
+    conversation: str = ""
     text: str = ""
     """The pieces so far, compact."""
     spoken: int = 0
     """Characters of `text` that have been sent to a voice."""
-    is_over: bool = False
-    """Followed by an answer in the same conversation that is spoken."""
 
     def read_pieces(self) -> None:
         if len(self.text) < MAX_TEXT:
             self.text += compact("".join(self.pieces))
         self.pieces.clear()
+
+
+class Claim(msgspec.Struct, eq=False):
+    """The chat request that used a transcript first, the hash of its earlier messages, and its time."""
+
+    by: TurnPlace
+    context: int
+    at: float
+
+
+class HeardText(msgspec.Struct, eq=False):
+    """A final transcript. A recording has no `part`: its request belongs to one turn as a unit."""
+
+    source: TurnPlace
+    text: str
+    at: float
+    part: HeardSpeech | None
+    claim: Claim | None = None
+    number: int = 0
+    """By which it is known among the transcripts of all keys, in their order."""
+    is_used: bool = False
+    """Used by one of several requests, whichever."""
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether no chat request has used it, or only one that failed or was given up before any of it was spoken."""
+        return not self.is_used and (self.claim is None or self.claim.by.is_void)
 
 
 def sentences(text: str) -> list[str]:

@@ -23,11 +23,12 @@ spacing on their way through an app), bounded in number, size and age. Times are
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from gw.policy.turn_memory import Claim, HeardText, Memory
-from gw.policy.turn_texts import DISTINCTIVE, TurnPlace, WrittenAnswer, compact, sentences
+from gw.policy.turn_memory import Memory
+from gw.policy.turn_texts import DISTINCTIVE, MAX_DOUBTS, Claim, HeardText, TurnPlace, WrittenAnswer, compact, sentences
 from gw.types.ids import Link
 from gw.types.llm import LastUser
 from gw.types.usage import HeardSpeech
@@ -53,16 +54,19 @@ class Turns:
         self._memories: dict[tuple[str, str | None, str | None], Memory] = {}
         self._finals: deque[HeardText] = deque()
         self._answers: deque[WrittenAnswer] = deque()
+        self._count = 0
+        """Transcripts and answers until now."""
 
     def transcript(self, place: TurnPlace, text: str, now: float, part: HeardSpeech | None = None) -> None:
         """Remember a final transcript. `part`: for one of the many of a live session."""
         words = compact(text)
         if not words or place.is_walled:
             return
-        final = HeardText(place, words, now, part)
+        self._count += 1
+        final = HeardText(place, words, now, part, number=self._count)
         memory = self._memory(place)
         memory.repeated.add(words, place.request_id)
-        memory.finals.append(final)
+        memory.finals.add(final)
         place.is_recording = part is None
         if part is not None:
             memory.keep(place.request_id, place)
@@ -70,33 +74,33 @@ class Turns:
         while len(self._finals) > MAX_FINALS or self._finals[0].at < now - HEARD_S:
             oldest = self._finals.popleft()
             kept = self._memories.get(oldest.source.key)
-            if kept is not None and kept.finals and kept.finals[0] is oldest:
-                kept.finals.popleft()
+            if kept is not None:
+                kept.finals.remove(oldest)
 
     def chat(self, place: TurnPlace, last_user: Callable[[], LastUser | None], now: float) -> WrittenAnswer | None:
         """Find the turn of a chat request. Return where to add its answer's text, or None where that is not needed."""
         if place.is_walled:
             return None
         memory = self._memory(place)
-        if memory.finals and memory.finals[-1].at >= now - HEARD_S and (message := last_user()) is not None:
-            finals = [final for final in memory.finals if final.at >= now - HEARD_S]
-            run = _run_in_session(finals, place, message, now) if place.is_named else _only_run(memory, finals, place, message, now)
+        if memory.finals.latest_at() >= now - HEARD_S and (message := last_user()) is not None:
+            run = _run_in_session(memory, place, message, now) if place.is_named else _only_run(memory, place, message, now)
             if run:
                 _join(memory, place, run, Claim(place, message.context, now))
-                _close_earlier(finals, run[0])
+                _close_earlier(memory, run[0])
         if place.call is None and not place.is_named:
             place.call = memory.session_of(place)
         if memory.unspoken >= SILENT_ANSWERS:
             return None
         memory.unspoken += 1
-        answer = place.answer = WrittenAnswer(place, now, [])
-        memory.answers.append(answer)
+        self._count += 1
+        answer = place.answer = WrittenAnswer(place, now, [], number=self._count, conversation=_conversation(place))
+        memory.answers.add(answer)
         self._answers.append(answer)
         while len(self._answers) > MAX_ANSWERS or self._answers[0].at < now - SPOKEN_S:
             oldest = self._answers.popleft()
             kept = self._memories.get(oldest.place.key)
-            if kept is not None and kept.answers and kept.answers[0] is oldest:
-                kept.answers.popleft()
+            if kept is not None:
+                kept.answers.remove(oldest)
         return answer
 
     def speech(self, place: TurnPlace, text: str, now: float) -> bool:
@@ -108,8 +112,7 @@ class Turns:
         words = compact(text)
         if not words:
             return place.turn_id is not None
-        answers = [answer for answer in memory.answers if answer.at >= now - SPOKEN_S and not answer.is_over]
-        match = _answer_in_session(answers, words, place, now) if place.is_named else _only_answer(memory, answers, text, place, now)
+        match = _answer_in_session(memory, words, place, now) if place.is_named else _only_answer(memory, text, place, now)
         if match is None:
             return place.turn_id is not None
         answer, end = match
@@ -123,10 +126,7 @@ class Turns:
             place.earlier += (source.request_id,)
         if not place.is_named:
             memory.note(place, source.call)
-        for other in memory.answers:  # whoever speaks an answer does not speak earlier ones any more
-            if other is answer:
-                break
-            other.is_over = other.is_over or _conversation(other.place) == _conversation(source)
+        memory.answers.remove_before(answer)
         return True
 
     def _memory(self, place: TurnPlace) -> Memory:
@@ -142,12 +142,16 @@ class Turns:
 # ---------------------------------------------------------------- from transcripts to a chat request
 
 
-def _only_run(memory: Memory, finals: list[HeardText], place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
+def _only_run(memory: Memory, place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
     """Return the transcripts whose words a chat request holds, if they are certainly those of its conversation."""
     message = compact(last.text)
     for used in memory.asked.take_used(message, lambda final: final.is_open, now - HEARD_S, now):
         used.is_used = True
-    contained = _contained(finals, message, last, now)
+    own = memory.session_of(place)
+    held = memory.finals.within(message, now - HEARD_S, math.inf if own else MAX_DOUBTS)
+    if held is None:
+        return []  # of more conversations than are counted
+    contained = _contained(held, message, last, now)
     runs = _plausible(contained, message)
     recordings = [run[0] for run in contained if run[0].part is None and run[0].is_open]
     if together := _sequences(recordings, message):  # one per stretch of speech
@@ -156,7 +160,6 @@ def _only_run(memory: Memory, finals: list[HeardText], place: TurnPlace, last: L
         if message:
             memory.typed.add(message)
         return []
-    own = memory.session_of(place)
     if len(runs) == 1 and message not in memory.typed:
         run = runs[0]
         session_id = _session_of(memory, run)
@@ -190,10 +193,10 @@ def _session_of(memory: Memory, run: list[HeardText]) -> str | None:
 
 
 def _contained(finals: Iterable[HeardText], message: str, last: LastUser, now: float) -> list[list[HeardText]]:
-    """Return the transcripts of each conversation that a message contains, also those that were used just now."""
+    """Group the transcripts that a message holds by conversation, also those that were used just now."""
     groups: dict[int, list[HeardText]] = {}
     for final in finals:
-        if final.text in message and (final.is_open or (final.claim is not None and final.claim.context == last.context)):
+        if final.is_open or (final.claim is not None and final.claim.context == last.context):
             groups.setdefault(id(final.source), []).append(final)
     runs = [run for group in groups.values() if (run := _within(group, message))]
     return [run for run in runs if last.is_answered or any(_may_be_asked(final, now) for final in run)]
@@ -236,22 +239,23 @@ def _words(run: list[HeardText]) -> str:
     return "".join(final.text for final in run)
 
 
-def _run_in_session(finals: list[HeardText], place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
+def _run_in_session(memory: Memory, place: TurnPlace, last: LastUser, now: float) -> list[HeardText]:
     """Return the transcripts of a chat request in a session that the caller names: by words, else the unused ones."""
-    finals = [final for final in finals if final.part is not None or _may_share_turn(final.source, place)]
     message = compact(last.text)
-    runs = _plausible(_contained(finals, message, last, now), message)
+    held = [final for final in memory.finals.within(message, now - HEARD_S) or () if _may_share_turn(final, place)]
+    runs = _plausible(_contained(held, message, last, now), message)
     fitting = [run for run in runs if last.is_answered or any(final.is_open for final in run)]
     if fitting:
         return fitting[-1]
     if last.is_answered:
         return []
-    new = [final for final in finals if final.claim is None and final.at >= now - SESSION_S]
+    new = [final for final in memory.finals if final.claim is None and final.at >= now - SESSION_S and _may_share_turn(final, place)]
     return new if len({id(final.source) for final in new}) == 1 else []
 
 
-def _may_share_turn(one: TurnPlace, other: TurnPlace) -> bool:
-    return one.turn_id is None or other.turn_id in (None, one.turn_id)
+def _may_share_turn(final: HeardText, place: TurnPlace) -> bool:
+    """Return whether no turn ids that were sent keep a transcript and a chat request apart."""
+    return final.part is not None or final.source.turn_id is None or place.turn_id in (None, final.source.turn_id)
 
 
 def _join(memory: Memory, place: TurnPlace, run: list[HeardText], claim: Claim) -> None:
@@ -279,12 +283,10 @@ def _join(memory: Memory, place: TurnPlace, run: list[HeardText], claim: Claim) 
             place.earlier += (source.request_id,)
 
 
-def _close_earlier(finals: Iterable[HeardText], first: HeardText) -> None:
+def _close_earlier(memory: Memory, first: HeardText) -> None:
     """Close what was heard before in the same live session: it was ignored, or its request was not recognised."""
-    for final in finals:
-        if final is first:
-            break
-        final.is_used = final.is_used or (final.source is first.source and final.claim is None)
+    for final in memory.finals.before(first):
+        final.is_used = final.is_used or final.claim is None
 
 
 def _call_of(memory: Memory, place: TurnPlace, first: HeardText) -> str:
@@ -312,33 +314,25 @@ _Match = tuple[WrittenAnswer, int]
 """An answer, and where the words end that are spoken now."""
 
 
-def _unspoken(answers: Iterable[WrittenAnswer], words: str) -> list[tuple[WrittenAnswer, int]]:
-    """Return the answers that hold these words and have not spoken them yet, and where they begin."""
-    matches = []
-    for answer in answers:
-        if answer.pieces:
-            answer.read_pieces()
-        if answer.spoken < len(answer.text) and (at := answer.text.find(words, answer.spoken)) >= 0:
-            matches.append((answer, at))
-    return matches
-
-
-def _only_answer(memory: Memory, answers: list[WrittenAnswer], text: str, place: TurnPlace, now: float) -> _Match | None:
+def _only_answer(memory: Memory, text: str, place: TurnPlace, now: float) -> _Match | None:
     """Return the answer that these words are certainly of."""
     words, parts = compact(text), sentences(text)
-    matches = _unspoken(answers, words)
-    used = memory.said.take_used(words, lambda answer: any(answer is match[0] for match in matches), now - SPOKEN_S, now)
+    own = memory.session_of(place)
+    matches = memory.answers.holding(words, now - SPOKEN_S, math.inf if own else MAX_DOUBTS)
+    if matches is None:
+        return None  # of more conversations than are counted
+    numbers = {answer.number for answer, _ in matches}
+    used = {one.number for one in memory.said.take_used(words, lambda answer: answer.number in numbers, now - SPOKEN_S, now)}
     for answer, at in matches:
-        if answer in used:
+        if answer.number in used:
             answer.spoken = at + len(words)
-    matches = [match for match in matches if match[0] not in used]
+    matches = [match for match in matches if match[0].number not in used]
     if not matches:
         for part in {words, *parts}:
             memory.canned.add(part)
         return None
-    own = memory.session_of(place)
     is_canned = words in memory.canned or all(part in memory.canned for part in parts)
-    if len({_conversation(answer.place) for answer, _ in matches}) > 1 or is_canned:
+    if len({answer.conversation for answer, _ in matches}) > 1 or is_canned:
         mine = [match for match in matches if own is not None and match[0].place.call == own]
         if not mine:
             memory.said.add(words, place, (answer for answer, _ in matches), now)
@@ -358,15 +352,21 @@ def _conversation(place: TurnPlace) -> str:
     return place.call or place.turn_id or place.request_id
 
 
-def _answer_in_session(answers: list[WrittenAnswer], words: str, place: TurnPlace, now: float) -> _Match | None:
+def _answer_in_session(memory: Memory, words: str, place: TurnPlace, now: float) -> _Match | None:
     """Return the answer that is spoken in a session that the caller names: by words, else the only one of late."""
-    if place.turn_id is not None:
-        answers = [answer for answer in answers if answer.place.turn_id == place.turn_id]
-    matches = [(a, at) for a, at in _unspoken(answers, words) if len(words) >= DISTINCTIVE or at == a.spoken]
+    matches = [
+        (answer, at)
+        for answer, at in memory.answers.holding(words, now - SPOKEN_S) or ()
+        if place.turn_id in (None, answer.place.turn_id) and (len(words) >= DISTINCTIVE or at == answer.spoken)
+    ]
     if matches:
         answer, at = matches[-1]
         return answer, at + len(words)
-    new = [answer for answer in answers if answer.at >= now - SESSION_S]
+    new = [
+        answer
+        for answer in memory.answers
+        if answer.at >= now - SESSION_S and place.turn_id in (None, answer.place.turn_id)
+    ]
     if len({answer.place.turn_id or answer.place.request_id for answer in new}) != 1:
         return None
     return new[-1], new[-1].spoken
