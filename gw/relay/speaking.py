@@ -54,6 +54,8 @@ from gw.types.usage import Usage
 from gw.wire.convert import CannotConvert
 
 ENOUGH = 24  # characters of text at which its turn is looked up first; then again when the text is complete
+MOST_LOOKS = 8
+"""Times that the turn is looked up. Text that is in no answer, or in several, after so many sentences will not be in one after the next."""
 END_S: Final = 2.0
 """Longest wait for the report that all is spoken, once there is enough audio for the text."""
 TAKEOVER_S: Final = 2.0
@@ -73,7 +75,8 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         self.request, self.format = request, request.format
         self.text = SpokenText()
         self._turns = turns
-        self._turn_was_sought = self._turn_is_known = False
+        self._turn_is_known = False
+        self._turn_looks = 0
         self._prewarmed = prewarmed
         self._paces = paces
         self._made = AudioLength(request.format)  # passed on to the caller's side
@@ -186,9 +189,11 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     def _find_turn(self, *, complete: bool = False) -> None:
         """Look the turn up by the text. `complete`: the text stops here, for a moment or for good."""
         text = self.text.text
-        if self._turn_is_known or not text or not (complete or (len(text) >= ENOUGH and not self._turn_was_sought)):
+        if self._turn_is_known or self._turn_looks >= MOST_LOOKS or not text:
             return
-        self._turn_was_sought = True
+        if not complete and (len(text) < ENOUGH or self._turn_looks):
+            return
+        self._turn_looks += 1
         self._turn_is_known = self._turns.speech(self.meter.place, text, self.meter.now())
 
     async def _send(self, text: str | None) -> None:

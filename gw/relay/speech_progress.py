@@ -94,6 +94,38 @@ class SpokenText:
                 return
 
 
+class ReportedWords:
+    """Words of one provider by the ends of their audio, however long the session becomes. They are added in the order of the text."""
+
+    def __init__(self) -> None:
+        self._ends_s: list[float] = []
+        """Ends in the provider's audio, ascending."""
+        self._offsets: list[int] = []
+        """Up to which the text is spoken at each of these ends."""
+
+    def __bool__(self) -> bool:
+        return bool(self._ends_s)
+
+    def add(self, end_s: float, offset: int) -> None:
+        """Note a word that ends at `end_s` and at `offset`, which is beyond those of all words before."""
+        index = bisect_right(self._ends_s, end_s)
+        self._ends_s.insert(index, end_s)
+        self._offsets[index:] = [offset] * (len(self._ends_s) - index)
+
+    def at(self, at_s: float) -> tuple[float, int] | None:
+        """Return the end of the last word that ended by then, and the offset spoken; None before the first."""
+        index = bisect_right(self._ends_s, at_s)
+        return (self._ends_s[index - 1], self._offsets[index - 1]) if index else None
+
+    def end_s(self) -> float:
+        """Return the end of the last word. There must be one."""
+        return self._ends_s[-1]
+
+    def clear(self) -> None:
+        self._ends_s.clear()
+        self._offsets.clear()
+
+
 class SpeechProgress:
     """Position of one provider in a text."""
 
@@ -103,8 +135,7 @@ class SpeechProgress:
         self.start = text.spoken  # offset of the first character sent to the provider
         self._points = [(0.0, text.spoken)]
         """Seconds of audio with the offset reached then: what lies between two of them is in proportion."""
-        self._words: list[tuple[float, int]] = []
-        """End of each reported word in the provider's audio, in seconds, and in the text."""
+        self._words = ReportedWords()
         self._words_end = text.spoken
         self.flushed_until = text.spoken
         """Everything before this offset was spoken, or dropped."""
@@ -136,7 +167,7 @@ class SpeechProgress:
         at = self._find(word) if word else -1
         if at >= 0:
             self._words_end = at + len(word)
-            self._words.append((end_s, self._words_end))
+            self._words.add(end_s, self._words_end)
 
     def _find(self, word: str) -> int:
         """Return where `word` comes next as a word of its own; -1 if it does not come soon."""
@@ -218,7 +249,7 @@ class SpeechProgress:
 
     def _is_said(self, left_s: float, expected_s: float, *, loud_end: bool | None) -> bool:
         """Return whether what is left after the last word reported is enough for the words that were not."""
-        if max(end_s for end_s, _ in self._words) > self.audio_s + _BEYOND_S:
+        if self._words.end_s() > self.audio_s + _BEYOND_S:
             return False
         enough = _REPORTED_ENOUGH_IF_LOUD if loud_end and self.pace.ends_in_silence else _REPORTED_ENOUGH
         return left_s >= enough * expected_s
@@ -229,7 +260,7 @@ class SpeechProgress:
         That is the seconds of audio, the words and letters of text, and whether a word was reported.
         """
         at_s, offset = self.flushed_s, self.flushed_until
-        end_s, end = max(((e, o) for e, o in self._words if e <= self.audio_s + _SLACK_S), default=(at_s, offset))
+        end_s, end = self._words.at(self.audio_s + _SLACK_S) or (at_s, offset)
         by_words = end > offset
         if by_words:
             at_s, offset = end_s, end
@@ -245,14 +276,14 @@ class SpeechProgress:
         """
         if complete and at_s >= self.audio_s - 0.001:
             return until
-        before, *points = self._points
+        first = self._points[0]
         if self._words:
-            return max((end for end_s, end in self._words if end_s <= at_s + 0.001), default=before[1])
-        first = before
-        for point in [*points, (self.audio_s, until)] if complete else points:
-            if at_s < point[0]:
-                return before[1] + int((point[1] - before[1]) * max(0.0, at_s - before[0]) / (point[0] - before[0]))
-            before = point
+            return (self._words.at(at_s + 0.001) or first)[1]
+        index = bisect_right(self._points, at_s, lo=1, key=_seconds)
+        before = self._points[index - 1]
+        if complete or index < len(self._points):
+            after = self._points[index] if index < len(self._points) else (self.audio_s, until)
+            return before[1] + int((after[1] - before[1]) * max(0.0, at_s - before[0]) / (after[0] - before[0]))
         spoken_s = before[0] - first[0]
         usual = self.pace.per_s if self.pace.is_known else waste.CHARACTERS_PER_S
         pace = (before[1] - first[1]) / spoken_s if spoken_s > 1 else usual
@@ -261,7 +292,7 @@ class SpeechProgress:
     def spoken(self) -> int:
         """Return the offset up to which words were spoken completely: the beginning of the first that was not."""
         if self._words:
-            offset = max((end for end_s, end in self._words if end_s <= self.audio_s + 0.001), default=0)
+            _, offset = self._words.at(self.audio_s + 0.001) or (0.0, 0)
             return max(offset, self.flushed_until)
         speech_s = self.audio_s - self.flushed_s
         if self.pace.is_known:
@@ -284,6 +315,10 @@ class SpeechProgress:
             covered += 1
             end = word.end()
         return end
+
+
+def _seconds(point: tuple[float, int]) -> float:
+    return point[0]
 
 
 def _joined(text: str, at: int) -> bool:

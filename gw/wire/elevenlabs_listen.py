@@ -43,6 +43,7 @@ from gw.types.audio import AudioFormat
 from gw.types.stt import Final, Interim, ListenEnd, ListenEvent, ListenPace, ListenRequest, UtteranceEnd
 from gw.types.usage import Usage
 from gw.wire import elevenlabs_settings
+from gw.wire.added_silence import AddedSilence
 from gw.wire.bounds import plausible, seconds
 from gw.wire.elevenlabs_errors import session_error
 from gw.wire.json_codec import BAD_JSON, decode_upstream, present
@@ -161,8 +162,7 @@ class ElevenListenClient:
         self._sent_s = self._committed_s = 0.0
         """Audio sent, with the client's own silence; and how much of it before the client's last commit."""
         self._final_s = 0.0  # session time up to which transcripts are final
-        self._silences: list[tuple[float, float]] = []
-        """The client's own silence: its start in the vendor's time, and its length."""
+        self._times = AddedSilence()
         self._finishing = False
 
     def audio(self, data: bytes) -> list[str]:
@@ -191,7 +191,7 @@ class ElevenListenClient:
         frames = []
         if missing_s > 1e-6:
             samples = round(missing_s * self._format.sample_rate_hz)
-            self._silences.append((self._sent_s, samples / self._format.sample_rate_hz))
+            self._times.add(self._sent_s, samples / self._format.sample_rate_hz)
             frames.append(self._chunk(bytes(2 * samples)))
         self._committed_s = self._sent_s
         return [*frames, self._chunk(b"", commit=True)]
@@ -200,12 +200,6 @@ class ElevenListenClient:
         self._sent_s += self._format.seconds(len(data))
         audio = b64encode(data).decode()
         return _frame("input_audio_chunk", audio_base_64=audio, commit=commit, sample_rate=self._format.sample_rate_hz)
-
-    def _session_time(self, time_s: float | None) -> float:
-        """Return a time of the vendor's without the client's own silence."""
-        time_s = seconds(time_s) or 0.0
-        silence_s = sum(min(length_s, time_s - at_s) for at_s, length_s in self._silences if at_s < time_s)
-        return max(0.0, time_s - silence_s)
 
     def receive(self, frame: Frame) -> list[ListenEvent]:
         """Decode a frame. Raises ProviderError for an error message, UpstreamProtocolError for a malformed frame."""
@@ -219,7 +213,7 @@ class ElevenListenClient:
         if self._redactor is not None and text:
             return self._redacted(self._redactor, message, text)
         if kind == "partial_transcript" and text:
-            end_s = self._session_time(self._sent_s)
+            end_s = self._times.own_s(self._sent_s)
             return [Interim(text=text, start_s=self._final_s, end_s=end_s, raw=raw)]
         if kind == "committed_transcript" and self._timed:
             self.may_end = self.may_end or (self._finishing and not text)
@@ -236,8 +230,9 @@ class ElevenListenClient:
             return unknown(raw) + (self.quiet() if self._finishing else [])
         self.may_end = self._finishing
         words = tuple(self._word(word) for word in message.words or () if word.is_word)
-        start_s, end_s = self._final_s, self._session_time(self._sent_s)
+        start_s, end_s = self._final_s, self._times.own_s(self._sent_s)
         final = transcribed(Final, text, words, start_s=start_s, end_s=end_s, language=message.language_code, raw=raw)
+        self._times.answered(message.words[-1].end if message.words else None if self._timed else self._sent_s)
         self._final_s = max(self._final_s, final.end_s)
         return [final, UtteranceEnd(at_s=final.end_s)]
 
@@ -254,8 +249,8 @@ class ElevenListenClient:
         return events
 
     def _word(self, word: ScribeWord) -> stt.Word:
-        start_s = self._session_time(word.start)
-        end_s = max(start_s, self._session_time(word.end))
+        start_s = self._times.own_s(word.start)
+        end_s = max(start_s, self._times.own_s(word.end))
         confidence = confidence_from(word.logprob)
         return stt.Word(text=word.text or "", start_s=start_s, end_s=end_s, confidence=confidence, speaker=word.speaker_id)
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import gw.policy
 from gw.policy import recent_texts
 from gw.policy.recent_texts import RecentAnswers, RecentTranscripts
 from gw.policy.turn_texts import HeardText, TurnPlace, WrittenAnswer
 from gw.types.ids import Link
+from tests.fakes.bytecodes import counted_bytecodes
 from tests.policy.test_turns import ANSWER, Harness
 
-FOLDER = str(Path(gw.policy.__file__).parent)
 KEY = ("default", None, None)
 TEXTS = st.text("ab", min_size=1, max_size=40)
 """Of two letters, so that blocks are shared by many of them."""
@@ -33,22 +29,9 @@ def answer(number: int, text: str, *, spoken: int = 0, conversation: str = "", i
 
 
 def bytecodes(call):
-    """Return how many bytecodes of this package a call executes."""
-    count = 0
-
-    def trace(frame, event, arg):
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode" and frame.f_code.co_filename.startswith(FOLDER)
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
+    with counted_bytecodes() as counted:
         call()
-    finally:
-        sys.settrace(before)
-    return count
+    return counted.count
 
 
 @settings(max_examples=300, deadline=None)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.relay.speech_pauses import Pauses
-from gw.relay.speech_progress import SpeechProgress, SpokenText
+from gw.relay.speech_progress import ReportedWords, SpeechProgress, SpokenText
 from gw.relay.voice_pace import LEAD_IN_S, SILENCE_S, SLOW_PER_S, VoicePace, letters_of
 from gw.types.audio import PCM_16K
 
@@ -225,3 +225,29 @@ def test_audio_is_examined_when_it_has_been_passed_on_or_is_needed(monkeypatch):
     progress.hear(b"ef", PCM_16K)
     progress.spoken()
     assert fed == [b"ab", b"cd", b"ef"]
+
+
+@given(st.lists(st.floats(0, 10), max_size=20), st.floats(0, 11))
+def test_the_words_until_a_time_are_those_that_end_by_then(ends_s, at_s):
+    """Also where a vendor's times go back: the text is spoken up to the last word that has ended."""
+    words = ReportedWords()
+    for offset, end_s in enumerate(ends_s):
+        words.add(end_s, offset)
+    ended = [(end_s, offset) for offset, end_s in enumerate(ends_s) if end_s <= at_s]
+    assert words.at(at_s) == ((max(ended)[0], max(offset for _, offset in ended)) if ended else None)
+    assert bool(words) == bool(ends_s)
+    assert not ends_s or words.end_s() == max(ends_s)
+
+
+@pytest.mark.parametrize(("complete", "at_s", "offset"), [(False, 0.5, 5), (False, 1.5, 15), (True, 2.5, 25), (True, 3.0, 30)])
+def test_between_two_flush_reports_the_position_is_in_proportion(complete, at_s, offset):
+    text = SpokenText()
+    progress = SpeechProgress(text)
+    for _ in range(3):
+        text.add("0123456789")
+        text.flush()
+    for seconds in (1.0, 2.0):
+        progress.audio_s = seconds
+        progress.flushed()
+    progress.audio_s = 3.0
+    assert progress.offset_at(at_s, 30, complete=complete) == offset

@@ -323,7 +323,7 @@ class TurnListener:
         self.endpoint_s = endpoint_s
         self._text = ""
         self._speaking = False
-        self._said_until_s = 0.0
+        self._said_from_s = self._said_until_s = 0.0
 
     def feed(self, data: bytes) -> list[ListenEvent]:
         events: list[ListenEvent] = []
@@ -339,13 +339,19 @@ class TurnListener:
 
     def end(self) -> list[ListenEvent]:
         text, self._text = self._text, ""
-        return [Final(text=text, end_s=self._said_until_s), UtteranceEnd(at_s=self._said_until_s)] if text else []
+        if not text:
+            return []
+        final = Final(text=text, start_s=self._said_from_s, end_s=self._said_until_s)
+        return [final, UtteranceEnd(at_s=self._said_until_s)]
 
     def _in_turn(self, event: ListenEvent) -> list[ListenEvent]:
         match event:
             case SpeechStarted():
                 self._speaking = True
-                return [] if self._text else [event]
+                if self._text:
+                    return []
+                self._said_from_s = event.at_s
+                return [event]
             case Interim() | Final():
                 text = f"{self._text} {event.text}".lstrip()
                 if isinstance(event, Final):
