@@ -14,7 +14,8 @@ through. So are answers that are still being written, and those of a key that ha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TypeAlias
 
 from gw.policy.turn_texts import DISTINCTIVE, HeardText, WrittenAnswer
@@ -85,14 +86,13 @@ class RecentAnswers:
         for earlier in [other for number, other in known.items() if number < answer.number]:
             self.remove(earlier)
 
-    def _that_may_hold(self, words: str) -> Iterator[WrittenAnswer]:
-        """Yield the answers that are to be compared, some more than once."""
+    def _that_may_hold(self, words: str) -> Iterable[WrittenAnswer]:
+        """Return the answers that are to be compared, some more than once."""
         if len(words) < 2 * BLOCK - 1:
-            yield from self._all.values()
-            return
-        yield from self._unfiled.values()
-        for start in range(BLOCK):
-            yield from self._blocks.get(words[start : start + BLOCK], ())
+            return self._all.values()
+        if not self._blocks:
+            return self._unfiled.values()
+        return chain(self._unfiled.values(), *(self._blocks.get(words[start : start + BLOCK], ()) for start in range(BLOCK)))
 
     def _file(self) -> None:
         """File the oldest of the answers that are complete."""
