@@ -10,6 +10,7 @@ import colorsys
 import re
 import zlib
 from collections.abc import Callable, Iterable
+from functools import cache
 
 import attrs
 import msgspec
@@ -225,5 +226,9 @@ def _completed(project: Project, source: Source) -> Project:
 
 def accent_of(entity_id: str) -> str:
     """Derive a colour from an id: the hue varies, saturation and lightness suit both themes."""
-    hue = zlib.crc32(entity_id.encode()) % 360 / 360
-    return "#" + "".join(f"{round(part * 255):02x}" for part in colorsys.hls_to_rgb(hue, 0.5, 0.45))
+    return _colour(zlib.crc32(entity_id.encode()) % 360)
+
+
+@cache  # half of the time that a change took with thousands of projects
+def _colour(degrees: int) -> str:
+    return "#" + "".join(f"{round(part * 255):02x}" for part in colorsys.hls_to_rgb(degrees / 360, 0.5, 0.45))
