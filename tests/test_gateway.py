@@ -14,6 +14,7 @@ from gw.config.settings import Settings
 from gw.errors import ConfigError, KeyDecryptError
 from gw.gateway import Gateway, open_gateway
 from gw.pricing.rate_tables import shipped_rows
+from gw.telemetry.exposition import text_of
 from gw.telemetry.metrics import MetricFacts
 from gw.types.audio import PCM_24K
 from gw.types.ids import Caller
@@ -103,7 +104,8 @@ async def test_a_new_model_is_a_label_of_the_metrics_at_once(gateway, tmp_path):
     await gateway.reload(settings_of(tmp_path, TEXT.replace("slow/echo", "slow/other")))
     await providers.create(gateway.registrar, MINE, BY)
     gateway.metrics.observe(record(model_id="slow/other", provider="mine"))
-    text = gateway.metrics.render(MetricFacts(uptime_s=1, version="1", providers_configured=1, cost_today_nusd=0)).decode()
+    facts = MetricFacts(uptime_s=1, version="1", providers_configured=1, cost_today_nusd=0)
+    text = (await text_of(gateway.metrics.families(facts))).decode()
     assert 'model="slow/other"' in text
     assert 'provider="mine"' in text
 

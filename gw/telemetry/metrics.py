@@ -1,8 +1,7 @@
 """Metrics of the data plane, and their Prometheus text.
 
-`observe` runs once per request and uses plain ints, floats and dicts only; `prometheus_client` is imported at the first
-scrape. Label values are bounded: a model or provider that was not registered with `know` counts as `other`, and a project
-is never a label.
+`observe` runs once per request and uses plain ints, floats and dicts only. Label values are bounded: a model or provider that was not
+registered with `know` counts as `other`, and a project is never a label.
 
 `gw_cost_usd_total` has two label sets in one family (`period` and `provider`), as the specification wants. The metric
 classes of `prometheus_client` refuse that; its exposition of a custom collector accepts it.
@@ -10,51 +9,25 @@ classes of `prometheus_client` refuse that; its exposition of a custom collector
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from typing import TYPE_CHECKING
 
 import attrs
 import msgspec
 
 from gw.errors import BudgetExceededError
+from gw.telemetry.bucket_counts import BucketCounts
+from gw.telemetry.exposition import Family, Sample, family, histogram
 from gw.telemetry.histogram import Histogram
 from gw.types.ids import Modality
 from gw.types.span_counts import SpanCounts
 from gw.types.usage import BASE_RATE, NANO, AttemptRecord, RequestRecord
 from gw.types.worker_state import WorkerState
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
 OTHER = "other"
 MAX_NAMES = 2_000  # limit of models plus providers as label values in one process; later ones count as `other`
 
 LATENCY_BUCKETS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 10.0, 30.0, 120.0)
 OVERHEAD_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)
-
-
-class BucketCounts:
-    """Counts by upper bound in seconds. `observe_ms` takes milliseconds, the unit of records."""
-
-    __slots__ = ("bounds_s", "counts", "sum_s")
-
-    def __init__(self, bounds_s: tuple[float, ...]) -> None:
-        self.bounds_s = bounds_s
-        self.counts = [0] * (len(bounds_s) + 1)
-        self.sum_s = 0.0
-
-    def observe_ms(self, value_ms: float | None) -> None:
-        """Count a duration; None is left out."""
-        if value_ms is not None:
-            seconds = value_ms / 1_000
-            self.counts[bisect_left(self.bounds_s, seconds)] += 1
-            self.sum_s += seconds
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Return `(le, count)` pairs up to and including `+Inf`."""
-        return list(zip([*map(repr, self.bounds_s), "+Inf"], accumulate(self.counts), strict=True))
 
 
 @attrs.define
@@ -175,17 +148,6 @@ class Metrics:
                 self._phrases[attempt.cache] += 1
                 self._saved_nusd += attempt.saved_nusd
 
-    def render(self, facts: MetricFacts) -> bytes:
-        """Return the Prometheus text format, version 0.0.4."""
-        from prometheus_client.exposition import generate_latest
-        from prometheus_client.registry import CollectorRegistry
-
-        class _Scrape(CollectorRegistry):
-            def collect(inner) -> Iterator[Metric]:  # `self` is the Metrics around it
-                return self._families(facts)
-
-        return generate_latest(_Scrape())
-
     def _series(self, modality: Modality, provider: str, model: str) -> _ModelSeries:
         series = self._models.get((modality, provider, model))
         return self._new_series(modality, provider, model) if series is None else series
@@ -217,53 +179,54 @@ class Metrics:
             key = (self._name(failed.model_id), self._name(following.model_id), failed.outcome)
             self._fallbacks[key] = self._fallbacks.get(key, 0) + 1
 
-    def _families(self, facts: MetricFacts) -> Iterator[Metric]:
+    def families(self, facts: MetricFacts) -> Iterator[Family]:
+        """Yield all metrics for `gw.telemetry.exposition`. Requests may be counted meanwhile."""
         yield from self._fact_families(facts)
         yield from _worker_families(facts.workers)
         requests: list[_Sample] = [({"provider": p}, series.requests) for p, series in self._providers.items()]
-        yield _family("gw_requests", "counter", "Finished requests by the provider that answered, or was tried last.", requests)
+        yield family("gw_requests", "counter", "Finished requests by the provider that answered, or was tried last.", requests)
         cost: list[_Sample] = [({"period": "today"}, facts.cost_today_nusd / NANO)]
         cost += [({"provider": p}, series.cost_nusd / NANO) for p, series in self._providers.items()]
         text = "Cost in USD: of the current UTC day (period), and since this process started (the provider that charges)."
-        yield _family("gw_cost_usd", "counter", text, cost)
+        yield family("gw_cost_usd", "counter", text, cost)
         text = "Cost in USD by the model that charges for it, since this process started."
         by_model: list[_Sample] = [
             ({"modality": m, "provider": p, "model": model}, series.cost_nusd / NANO)
             for (m, p, model), series in self._models.items()
         ]
-        yield _family("gw_model_cost_usd", "counter", text, by_model)
+        yield family("gw_model_cost_usd", "counter", text, by_model)
         outcomes: list[_Sample] = [
             ({"modality": m, "provider": p, "model": model, "status": status}, count)
             for (m, p, model), series in self._models.items()
             for status, count in series.outcomes.items()
         ]
-        yield _family("gw_request_outcomes", "counter", "Finished requests by model and status; refused ones apart from errors.", outcomes)
+        yield family("gw_request_outcomes", "counter", "Finished requests by model and status; refused ones apart from errors.", outcomes)
         yield from self._latency_families()
-        yield self._first_audio(facts)
+        yield _first_audio(facts.first_audio)
         text = "Moves from a candidate that failed to the next one, by the reason of the failure."
         moves: list[_Sample] = [({"from": a, "to": b, "reason": why}, n) for (a, b, why), n in self._fallbacks.items()]
-        yield _family("gw_fallbacks", "counter", text, moves)
+        yield family("gw_fallbacks", "counter", text, moves)
         text = "Requests for speech that projects keep, by whether the phrase cache had it."
-        yield _family("gw_phrase_cache", "counter", text, [({"result": use}, n) for use, n in self._phrases.items()])
+        yield family("gw_phrase_cache", "counter", text, [({"result": use}, n) for use, n in self._phrases.items()])
         text = "Cost in USD of speech that came from the phrase cache, had its vendor spoken it."
-        yield _family("gw_phrase_cache_saved_usd", "counter", text, [({}, self._saved_nusd / NANO)])
+        yield family("gw_phrase_cache_saved_usd", "counter", text, [({}, self._saved_nusd / NANO)])
         text = "Requests for a route of gw.yaml, by the model that it chose."
         routed: list[_Sample] = [({"route": route, "model": model}, n) for (route, model), n in self._routed.items()]
-        yield _family("gw_routed", "counter", text, routed)
+        yield family("gw_routed", "counter", text, routed)
         text = "Candidates refused for their rate: by the vendor (upstream) or by rate_limiting in gw.yaml (configured)."
         limited: list[_Sample] = [({"provider": p, "source": s}, n) for (p, s), n in self._rate_limited.items()]
-        yield _family("gw_rate_limited", "counter", text, limited)
+        yield family("gw_rate_limited", "counter", text, limited)
         text = "Requests whose price ignores something that they used (base rate in pricing_source)."
         base: list[_Sample] = [
             ({"modality": m, "provider": p, "model": model}, series.base_rate) for (m, p, model), series in self._models.items()
         ]
-        yield _family("gw_base_rate", "counter", text, base)
+        yield family("gw_base_rate", "counter", text, base)
         text = "Speech that a live transcription could not hear again after a failure, by the model that took over."
         lost: list[_Sample] = [({"model": model}, seconds) for model, seconds in self._replay_lost_s.items()]
-        yield _family("gw_replay_lost_seconds", "counter", text, lost)
-        yield _family("gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
+        yield family("gw_replay_lost_seconds", "counter", text, lost)
+        yield family("gw_budget_blocked", "counter", "Requests refused because of a daily budget.", [({}, self._budget_blocked)])
 
-    def _fact_families(self, facts: MetricFacts) -> Iterator[Metric]:
+    def _fact_families(self, facts: MetricFacts) -> Iterator[Family]:
         up: list[_Sample] = [({"provider": p}, int(up)) for p, up in facts.provider_up.items()]
         gauges: tuple[tuple[str, str, float | list[_Sample]], ...] = (
             ("uptime_seconds", "Seconds since this process started.", facts.uptime_s),
@@ -282,55 +245,57 @@ class Metrics:
             ("retention_held", "1 while the clock is too far ahead of the records to delete by it.", int(facts.retention_held)),
         )
         for name, text, value in gauges:
-            yield _family(f"gw_{name}", "gauge", text, value if isinstance(value, list) else [({}, value)])
+            yield family(f"gw_{name}", "gauge", text, value if isinstance(value, list) else [({}, value)])
         text = "Records that are in the log only: set_aside could not be written, dropped found journal and queue full."
         lost: list[_Sample] = [({"reason": "set_aside"}, facts.records_set_aside), ({"reason": "dropped"}, facts.records_dropped)]
-        yield _family("gw_records_lost", "counter", text, lost)
+        yield family("gw_records_lost", "counter", text, lost)
         text = "Captured pieces by what became of them: dropped (too many at a time) and failed ones were never stored."
-        yield _family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
+        yield family("gw_capture_pieces", "counter", text, [({"result": r}, n) for r, n in facts.capture_pieces.items()])
         text = "Lines of the log that were lost: nobody reads it, or it cannot be written."
-        yield _family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
+        yield family("gw_log_lines_dropped", "counter", text, [({}, facts.log_lines_dropped)])
         spans = facts.spans  # without `telemetry.otlp` these families have no samples
         exported: list[_Sample] = [] if spans is None else [({}, spans.exported)]
-        yield _family("gw_otlp_spans_exported", "counter", "Spans that a collector has accepted.", exported)
+        yield family("gw_otlp_spans_exported", "counter", "Spans that a collector has accepted.", exported)
         text = "Spans that never reached a collector: no room while it was away, refused, no time at the end, or their process ended."
         dropped: list[_Sample] = [] if spans is None else [({"reason": r}, n) for r, n in spans.dropped.items()]
-        yield _family("gw_otlp_spans_dropped", "counter", text, dropped)
+        yield family("gw_otlp_spans_dropped", "counter", text, dropped)
         pending: list[_Sample] = [] if spans is None else [({}, spans.pending)]
-        yield _family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", pending)
+        yield family("gw_otlp_spans_pending", "gauge", "Spans that wait for the collector.", pending)
         text = "Seconds in which the server that counts for the fleet could not be reached."
-        yield _family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
+        yield family("gw_fleet_alone_seconds", "counter", text, [({}, facts.fleet_alone_s)])
         text = "Phrases of the cache by what became of them in the fleet. unanswered: the server did not say in time if it has one."
-        yield _family("gw_phrase_cache_fleet", "counter", text, [({"result": r}, n) for r, n in facts.fleet_phrases.items()])
+        yield family("gw_phrase_cache_fleet", "counter", text, [({"result": r}, n) for r, n in facts.fleet_phrases.items()])
 
-    def _first_audio(self, facts: MetricFacts) -> Metric:
-        from prometheus_client.core import Metric
-
-        text = "From a caller's last word to the first sound of the answer, over the turns of the current UTC day."
-        metric = Metric("gw_first_audio_seconds", text, "summary")
-        for project, waits in facts.first_audio.items():
-            labels = {"project": project}
-            for quantile, value in zip(("0.5", "0.95", "0.99"), waits.quantiles(0.5, 0.95, 0.99), strict=True):
-                if value is not None:
-                    metric.add_sample("gw_first_audio_seconds", {**labels, "quantile": quantile}, value / 1_000)
-            metric.add_sample("gw_first_audio_seconds_count", labels, waits.count)
-            metric.add_sample("gw_first_audio_seconds_sum", labels, waits.sum_ms / 1_000)
-        return metric
-
-    def _latency_families(self) -> Iterator[Metric]:
+    def _latency_families(self) -> Iterator[Family]:
         by_model = [({"modality": m, "provider": p, "model": x}, s) for (m, p, x), s in self._models.items()]
         durations = [(labels, series.duration) for labels, series in by_model]
-        yield _histogram("gw_request_duration_seconds", "From the request's start to its last byte.", durations)
+        yield histogram("gw_request_duration_seconds", "From the request's start to its last byte.", durations)
         text = "From the request's start to the first content of the provider that answered."
-        yield _histogram("gw_time_to_first_byte_seconds", text, [(labels, series.ttfb) for labels, series in by_model])
+        yield histogram("gw_time_to_first_byte_seconds", text, [(labels, series.ttfb) for labels, series in by_model])
         overhead = [({"modality": m}, histogram) for m, histogram in self._overhead.items()]
-        yield _histogram("gw_gateway_overhead_seconds", "Time spent in the gateway itself.", overhead)
+        yield histogram("gw_gateway_overhead_seconds", "Time spent in the gateway itself.", overhead)
 
 
 _Sample = tuple[dict[str, str], float]
 
 
-def _worker_families(workers: Sequence[WorkerState]) -> Iterator[Metric]:
+def _first_audio(waits: Mapping[str, Histogram]) -> Family:
+    text = "From a caller's last word to the first sound of the answer, over the turns of the current UTC day."
+    return Family("gw_first_audio_seconds", "summary", text, _first_audio_samples(waits))
+
+
+def _first_audio_samples(of_projects: Mapping[str, Histogram]) -> Iterator[Sample]:
+    name = "gw_first_audio_seconds"
+    for project, waits in of_projects.items():
+        labels = {"project": project}
+        for quantile, value in zip(("0.5", "0.95", "0.99"), waits.quantiles(0.5, 0.95, 0.99), strict=True):
+            if value is not None:
+                yield name, {**labels, "quantile": quantile}, value / 1_000
+        yield name + "_count", labels, waits.count
+        yield name + "_sum", labels, waits.sum_ms / 1_000
+
+
+def _worker_families(workers: Sequence[WorkerState]) -> Iterator[Family]:
     """Yield the metrics of worker processes; nothing where there are none."""
     if not workers:
         return
@@ -343,27 +308,4 @@ def _worker_families(workers: Sequence[WorkerState]) -> Iterator[Metric]:
         ("records_waiting", "gauge", "Records that are in the worker's journal only.", lambda w: w.figures.records_waiting),
     )  # fmt: skip
     for name, kind, text, value in texts:
-        yield _family(f"gw_worker_{name}", kind, text, [({"worker": str(w.worker)}, value(w)) for w in workers])
-
-
-def _family(name: str, kind: str, text: str, samples: Iterable[_Sample]) -> Metric:
-    from prometheus_client.core import Metric
-
-    metric = Metric(name, text, kind)
-    sample_name = name + "_total" if kind == "counter" else name
-    for labels, value in samples:
-        metric.add_sample(sample_name, labels, value)
-    return metric
-
-
-def _histogram(name: str, text: str, series: Iterable[tuple[dict[str, str], BucketCounts]]) -> Metric:
-    from prometheus_client.core import Metric
-
-    metric = Metric(name, text, "histogram")
-    for labels, histogram in series:
-        pairs = histogram.cumulative()
-        for le, count in pairs:
-            metric.add_sample(name + "_bucket", {**labels, "le": le}, count)
-        metric.add_sample(name + "_count", labels, pairs[-1][1])
-        metric.add_sample(name + "_sum", labels, histogram.sum_s)
-    return metric
+        yield family(f"gw_worker_{name}", kind, text, [({"worker": str(w.worker)}, value(w)) for w in workers])

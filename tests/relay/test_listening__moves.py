@@ -12,6 +12,7 @@ import trio
 from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.providers.sim import fsk
 from gw.relay import session_audio
+from gw.telemetry.exposition import text_of
 from gw.telemetry.metrics import MetricFacts
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller
@@ -277,7 +278,8 @@ async def test_speech_that_has_left_the_buffer_is_counted(tmp_path, autojump_clo
         first, second = plane.kept.record.attempts
         assert first.lost_s is None
         assert second.lost_s == pytest.approx(80 * FRAME_S - 2.0, abs=0.3)
-        text = plane.gateway.metrics.render(MetricFacts(uptime_s=1, version="v", providers_configured=2, cost_today_nusd=0))
+        facts = MetricFacts(uptime_s=1, version="v", providers_configured=2, cost_today_nusd=0)
+        text = await text_of(plane.gateway.metrics.families(facts))
         (line,) = [line for line in text.decode().splitlines() if line.startswith("gw_replay_lost_seconds_total")]
         assert line.startswith('gw_replay_lost_seconds_total{model="second/nova-3"}')
         assert float(line.split()[-1]) == pytest.approx(second.lost_s)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from gw.telemetry.metrics import MAX_NAMES, BucketCounts, MetricFacts, Metrics
+from gw.telemetry.bucket_counts import BucketCounts
+from gw.telemetry.exposition import text_of
+from gw.telemetry.metrics import MAX_NAMES, MetricFacts, Metrics
 from gw.types.usage import AttemptRecord, RequestRecord
 
 FACTS = MetricFacts(
@@ -45,7 +48,7 @@ def metrics() -> Metrics:
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-    text = metrics.render(FACTS).decode()
+    text = trio.run(text_of, metrics.families(FACTS)).decode()
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -59,7 +62,7 @@ def attempt(model_id: str, outcome: str, **changes) -> AttemptRecord:
 
 def test_the_specified_lines_are_there_verbatim(metrics):
     metrics.observe(record())
-    lines = metrics.render(FACTS).decode().splitlines()
+    lines = trio.run(text_of, metrics.families(FACTS)).decode().splitlines()
     for line in (
         "gw_uptime_seconds 12.5",
         "gw_providers_configured 2.0",
