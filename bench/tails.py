@@ -1,10 +1,12 @@
 """Measure the slowest requests for a minute at a steady rate, and name what held each of them up.
 
-    python bench/tails.py [--seconds 60] [--rates 160 1000] [--alone] [--awake] [--write docs/notes/measurements.md]
+    python bench/tails.py [--seconds 60] [--rates 160 1000] [--scrape 5 --models 100] [--alone] [--awake]
+                          [--write docs/notes/measurements.md]
 
 Chat requests to a provider that answers after 20 ms, at a fixed rate, each timed from the moment at which it was due; then, for a
 quarter of the time, the same without the gateway. "Added" is a quantile through the gateway less the median without it. Needs Linux,
-gcc and two cores. `--alone` and `--awake` are those of `bench/run.py`. The gateway has core 0, load and provider have core 1.
+gcc and two cores. `--alone` and `--awake` are those of `bench/run.py`. The gateway has core 0, load and provider have core 1. With
+`--scrape` a process reads the gateway's metrics every so many seconds, after `--models` models have been used.
 
 A request is slow if more than SLOW_MS are added. Its cause is what covers most of the time between due and done beyond the median:
 
@@ -34,6 +36,7 @@ import statistics
 import sys
 import tempfile
 import time
+import urllib.request
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -238,6 +241,28 @@ def observed(bench: ObservedBench, run: Callable[[], list[Timed]]) -> tuple[list
     return timed, [*bench.stalls_of_gateway(), *stalls_of_machine(gaps)]
 
 
+def use_models(port: int, count: int) -> None:
+    """Create models and call each, so that the metrics have its series."""
+    for number in range(count):
+        name = f"other-{number}"
+        fetched(port, "/v1/models", {"modality": "llm", "provider_id": "up", "model_name": name})
+        fetched(port, "/v1/chat/completions", json.loads(BODY) | {"model": f"up/{name}"})
+
+
+def scrape(port: int, every_s: float) -> None:
+    """Read the gateway's metrics until this process is ended."""
+    while True:
+        time.sleep(every_s)
+        fetched(port, "/v1/metrics")
+
+
+def fetched(port: int, path: str, body: object = None) -> bytes:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return answer.read()
+
+
 def report(rate: float, timed: Sequence[Timed], direct: Sequence[Timed], stalls: Sequence[Stall]) -> list[str]:
     """Return the row of a rate for the table, and a line for each cause."""
     took, plain = ([(one.done - one.due) * 1000 for one in side] for side in (timed, direct))
@@ -258,6 +283,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--rates", type=float, nargs="+", default=[160, 1000])
+    parser.add_argument("--scrape", type=float, default=0, metavar="SECONDS", help="read the gateway's metrics this often")
+    parser.add_argument("--models", type=int, default=0, help="models that have been used, each with its own series in the metrics")
     parser.add_argument("--alone", action="store_true", help="let other programs of this machine wait (needs root)")
     parser.add_argument("--awake", action="store_true", help="keep the cores from sleeping (needs root)")
     parser.add_argument("--write", type=Path)
@@ -270,7 +297,11 @@ def main() -> None:
     os.sched_setaffinity(0, {1})
     rows, causes = [], []
     with tempfile.TemporaryDirectory(prefix="gw-tails-") as folder, ObservedBench(Path(folder), sys.executable, 1) as bench:
+        use_models(bench.gw_port, options.models)
         bench.setting(f"latency={PROVIDER_MS * 1000}")
+        if options.scrape:
+            fetched(bench.gw_port, "/v1/metrics")  # the first one loads what writes them
+            multiprocessing.Process(target=scrape, args=(bench.gw_port, options.scrape), daemon=True).start()
         for rate in options.rates:
             timed, stalls = observed(bench, lambda rate=rate: drive(bench.gw_port, rate, options.seconds))
             row, *named = report(rate, timed, drive(bench.upstream_port, rate, options.seconds / 4), stalls)
