@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Meta
 from gw.admin.budget_use import BUDGETS, BudgetUse, SpentIn, budgets_in_use, checked_budget, in_nusd
 from gw.admin.registrar import Deleted, Registrar, differences
 from gw.admin.request_models import Body, Checks, checked, checked_names, checked_text, read, unchecked, update_body
-from gw.admin.schemas import Schema, Usd, from_attributes, usd
+from gw.admin.schemas import Schema, Usd, from_attributes, in_turns, usd
 from gw.errors import RequestError, UnknownKeyError
 from gw.policy.spend_periods import BudgetPeriod
 from gw.types.entities import DEFAULT_PROJECT, Actor, StoredKey, name_of
@@ -144,18 +145,18 @@ async def update(registrar: Registrar, key_id: str, body: Mapping[str, object], 
     return KeyUpdated(key_id=key_id, updated=True)
 
 
-def listing(registrar: Registrar, spent_in: SpentIn, projects: Collection[str] | None = None) -> Keys:
+async def listing(registrar: Registrar, spent_in: SpentIn, projects: Collection[str] | None = None) -> Keys:
     """Return the keys of gw.yaml, which cannot be revoked here, then those made through the API, the oldest first.
 
     `projects`: only their keys; None = all.
     """
-    configured = [
-        _listed(key.id(number), key.name, key.project, key.key.masked, None, None, key.limits, "yaml", spent_in)
-        for number, key in enumerate(registrar.settings.auth.keys, 1)
-    ]
     stored = [key for key in registrar.stored.values() if isinstance(key, StoredKey)]
     ordered = sorted(stored, key=lambda key: (key.created_at, key.id))
-    entries = configured + [_entry(key, spent_in) for key in ordered]
+    configured = (
+        _listed(key.id(number), key.name, key.project, key.key.masked, None, None, key.limits, "yaml", spent_in)
+        for number, key in enumerate(registrar.settings.auth.keys, 1)
+    )
+    entries = await in_turns(chain(configured, (_entry(key, spent_in) for key in ordered)))
     return Keys(keys=[entry for entry in entries if projects is None or entry.project in projects])
 
 
@@ -168,9 +169,9 @@ def project_of(registrar: Registrar, key_id: str) -> str | None:
     return next(configured, None)
 
 
-def one(registrar: Registrar, key_id: str, spent_in: SpentIn) -> KeyEntry:
+async def one(registrar: Registrar, key_id: str, spent_in: SpentIn) -> KeyEntry:
     """Return one key. Raises UnknownKeyError."""
-    entries = listing(registrar, spent_in).keys
+    entries = (await listing(registrar, spent_in)).keys
     for entry in entries:
         if entry.key_id == key_id:
             return entry

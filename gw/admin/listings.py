@@ -17,7 +17,7 @@ from gw.admin.models import own_prices
 from gw.admin.projects import ProjectEntry, project_entry
 from gw.admin.reports import CostGroups, cost_groups
 from gw.admin.request_models import one_of, project_filter, whole_number
-from gw.admin.schemas import Schema, Usd, from_attributes, usd
+from gw.admin.schemas import Schema, Usd, from_attributes, in_turns, usd
 from gw.errors import UnknownModelError, UnknownProviderError
 from gw.policy import budget
 from gw.registry.catalog import Catalog, Model, Provider
@@ -362,7 +362,7 @@ async def projects(store: Reader, catalog: Catalog, now: float) -> Projects:
     for point in await store.read(queries.points, "day", today, today, by="project", project=None, model_id=None):
         if point.name in stats:  # a deleted project may have spent today
             stats[point.name] = ProjectStats(cost_today=usd(point.cost_nusd), requests_today=point.requests)
-    return Projects(projects=[project_entry(entry) for entry in catalog.projects.values()], stats=stats)
+    return Projects(projects=await in_turns(project_entry(entry) for entry in catalog.projects.values()), stats=stats)
 
 
 async def project(store: Reader, catalog: Catalog, now: float, *, project_id: str, spent_in: SpentIn) -> ProjectDetail:

@@ -25,14 +25,14 @@ from gw.admin.periods import BOUNDED, read_period
 from gw.admin.projects import ProjectEntry
 from gw.admin.registrar import Registrar
 from gw.admin.request_models import one_of, project_filter
-from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, usd
+from gw.admin.schemas import Ms, Schema, UnixSeconds, Usd, from_attributes, in_turns, usd
 from gw.config.settings import Serve, Settings
 from gw.policy import budget
 from gw.pricing.book import PriceBook
 from gw.registry.catalog import Catalog, Model
 from gw.store.store import Reader
 from gw.telemetry.clock import utc_day
-from gw.types.entities import BudgetStatus, Price
+from gw.types.entities import BudgetStatus, Price, Project
 from gw.types.ids import MODALITIES, Location, Modality, Source
 from gw.types.provider_types import PROVIDER_TYPES
 from gw.types.secret import Secret
@@ -187,11 +187,11 @@ def providers(registrar: Registrar) -> ProvidersPage:
     )
 
 
-def models(registrar: Registrar, book: PriceBook, now: float) -> ModelsPage:
+async def models(registrar: Registrar, book: PriceBook, now: float) -> ModelsPage:
     """Return the models with today's prices, the providers a new one may have, and the fallback chains."""
     catalog, origins = registrar.catalog, Origins(registrar.settings)
     return ModelsPage(
-        models=[_model(catalog, entry, origins, book, utc_day(now)) for entry in catalog.models.values()],
+        models=await in_turns(_model(catalog, entry, origins, book, utc_day(now)) for entry in catalog.models.values()),
         providers={p.id: PROVIDER_TYPES[p.type].modalities for p in catalog.providers.values()},
         fallbacks=fallbacks.listing(registrar).fallbacks,
     )
@@ -227,34 +227,37 @@ async def projects(registrar: Registrar, catalog: Catalog, now: float, *, spent_
     """Return the projects with today's costs and budgets, and the stacks."""
     origins = Origins(registrar.settings)
     listed = await listings.projects(registrar.store, catalog, now)
-    rows: list[ProjectRow] = []
-    for entry in listed.projects:
-        project = catalog.project(entry.id)
-        spent_nusd, limit = spent_in(project.id, "day"), project.daily_budget_nusd
-        row = from_attributes(
-            ProjectRow,
-            entry,
-            today_spend=usd(spent_nusd),
-            requests_today=listed.stats[project.id].requests_today,
-            budget_status=budget.status(spent_nusd, limit),
-            share=budget_share(spent_nusd, limit),
-            budgets=budgets_in_use(project, project.id, spent_in),
-            fallbacks=project.fallbacks,
-            own_keys=list(project.provider_keys),
-            origin=origins.of(project.source, "projects", project.id),
-        )
-        rows.append(row)
+    rows = await in_turns(
+        _project(catalog.project(entry.id), entry, listed.stats[entry.id].requests_today, origins, spent_in) for entry in listed.projects
+    )
     return ProjectsPage(projects=rows, stacks=list(catalog.stacks))
 
 
-def access_keys(registrar: Registrar, catalog: Catalog, *, spent_in: SpentIn) -> KeysPage:
+def _project(project: Project, entry: ProjectEntry, requests_today: int, origins: Origins, spent_in: SpentIn) -> ProjectRow:
+    spent_nusd, limit = spent_in(project.id, "day"), project.daily_budget_nusd
+    return from_attributes(
+        ProjectRow,
+        entry,
+        today_spend=usd(spent_nusd),
+        requests_today=requests_today,
+        budget_status=budget.status(spent_nusd, limit),
+        share=budget_share(spent_nusd, limit),
+        budgets=budgets_in_use(project, project.id, spent_in),
+        fallbacks=project.fallbacks,
+        own_keys=list(project.provider_keys),
+        origin=origins.of(project.source, "projects", project.id),
+    )
+
+
+async def access_keys(registrar: Registrar, catalog: Catalog, *, spent_in: SpentIn) -> KeysPage:
     """Return the keys of the projects of `catalog`, and the projects a new one may be for."""
     origins = Origins(registrar.settings)
-    rows = [
+    listed = (await keys.listing(registrar, spent_in)).keys
+    rows = await in_turns(
         from_attributes(KeyRow, key, origin=origins.of(key.source, "auth", "keys", number))
-        for number, key in enumerate(keys.listing(registrar, spent_in).keys)
+        for number, key in enumerate(listed)
         if key.project in catalog.projects
-    ]
+    )
     return KeysPage(keys=rows, projects=list(catalog.projects), auth_on=registrar.settings.auth.on)
 
 
@@ -354,7 +357,7 @@ class Origins:
         return self.line(*path) or ("built in" if not self._file else self._file)
 
 
-def settings_page(
+async def settings_page(
     settings: Settings, *, version: str, started_at: float, warnings: tuple[str, ...], fleet: FleetPage | None = None
 ) -> SettingsPage:
     """Return the configuration in force with the origin of each value; secrets are masked. `warnings`: of the database."""
@@ -364,7 +367,7 @@ def settings_page(
         started_at=started_at,
         file=str(settings.path) if settings.path else None,
         warnings=[*settings.warnings, *warnings],
-        sections=[SettingSection(name=n, values=list(_setting_values(getattr(settings, n), (n,), origins))) for n in SECTIONS],
+        sections=[SettingSection(name=n, values=await in_turns(_setting_values(getattr(settings, n), (n,), origins))) for n in SECTIONS],
         fleet=fleet,
     )
 

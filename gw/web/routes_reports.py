@@ -176,7 +176,9 @@ async def latency_page(request: Request) -> pages.LatencyPage:
 async def settings(request: Request) -> SettingsPage:
     gateway, warnings = request.gateway, request.registrar.warnings
     seen = await fleet_seen(request) if gateway.bank is not None else None
-    return settings_page(gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings, fleet=seen)
+    return await settings_page(
+        gateway.settings, version=gateway.version, started_at=gateway.started_at, warnings=warnings, fleet=seen
+    )
 
 
 _ERRORS = (404, 422, 503)

@@ -17,7 +17,7 @@ async def test_a_key_is_shown_once(registrar, tmp_path):
     assert len(key) >= 4 + 43
     [entry] = registrar.catalog.keys
     assert (entry.digest, entry.project, entry.expires_at) == (sha256(key.encode()).hexdigest(), "shop", NOON + 60)
-    listed = keys.listing(registrar, lambda _key, _period: 0).keys
+    listed = (await keys.listing(registrar, lambda _key, _period: 0)).keys
     assert listed == [keys.KeyEntry(**{k: v for k, v in msgspec.structs.asdict(made).items() if k != "key"})]
     visible = str(listed) + str(await logs.audit_page(registrar.store, limit="9")) + repr(registrar.stored)
     assert key not in visible

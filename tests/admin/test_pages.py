@@ -30,7 +30,7 @@ async def test_providers(registrar):
 
 async def test_models_with_their_prices(registrar):
     await models.create(registrar, {"modality": "llm", "provider_id": "openai", "model_name": "gpt-5-mini"}, BY)
-    page = as_json(pages.models(registrar, load_book(), NOON))
+    page = as_json(await pages.models(registrar, load_book(), NOON))
     rows = {(row["modality"], row["model_id"]): row for row in page["models"]}
     echo, unknown, mini = rows["llm", "sim/echo"], rows["llm", "openai/gpt-x"], rows["llm", "openai/gpt-5-mini"]
     assert (echo["source"], echo["origin"], echo["configured"]) == ("yaml", "gw.yaml:3", True)
@@ -58,7 +58,7 @@ async def test_a_budget_is_shown_as_the_ledger_counts_it(registrar):
 
 async def test_keys(registrar):
     created = await keys.create(registrar, {"project": "shop", "name": "till"}, BY)
-    page = as_json(pages.access_keys(registrar, registrar.catalog, spent_in=lambda _key, _period: 0))
+    page = as_json(await pages.access_keys(registrar, registrar.catalog, spent_in=lambda _key, _period: 0))
     (row,) = page["keys"]
     assert (row["name"], row["origin"]) == ("till", "API")
     assert created.key not in str(page)

@@ -33,8 +33,8 @@ def _parsed(tmp_path: Path, text: str = TEXT, **env: str) -> Settings:
     return parse(text, file=str(tmp_path / "gw.yaml"), env=env, data_dir=tmp_path)
 
 
-def _values(settings: Settings) -> dict[str, tuple[object, str]]:
-    page = as_json(settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
+async def _values(settings: Settings) -> dict[str, tuple[object, str]]:
+    page = as_json(await settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
     return {
         f"{section['name']}.{row['name']}": (row["value"], row["origin"])
         for section in page["sections"]
@@ -56,30 +56,30 @@ def test_demo_mode_has_no_file(tmp_path):
     assert Origins(demo_settings(tmp_path)).of("yaml", "providers", "sim") == "built in"
 
 
-def test_values_and_where_they_are_from(tmp_path):
-    values = _values(_parsed(tmp_path))
+async def test_values_and_where_they_are_from(tmp_path):
+    values = await _values(_parsed(tmp_path))
     assert values["routing.first_event_s.llm"] == (3, "gw.yaml:12")
     assert values["routing.first_event_s.tts"] == (4, "default")
     assert values["rate_limiting.sim.requests_per_minute"] == (60, "gw.yaml:14")
     assert values["serve.port"] == (8080, "default")
     assert values["cost_tracking.db_path"] == (str(tmp_path / "gw.db"), "GW_DB_PATH or default")
     assert values["serve.tls_cert"] == (None, "default")
-    assert _values(_parsed(tmp_path, PORT="9000"))["serve.port"] == (9000, "command line or PORT")
+    assert (await _values(_parsed(tmp_path, PORT="9000")))["serve.port"] == (9000, "command line or PORT")
 
 
-def test_secrets_are_masked_everywhere(tmp_path):
-    page = as_json(settings_page(_parsed(tmp_path), version="1", started_at=2.0, warnings=()))
+async def test_secrets_are_masked_everywhere(tmp_path):
+    page = as_json(await settings_page(_parsed(tmp_path), version="1", started_at=2.0, warnings=()))
     assert "admin-token-8351026789" not in str(page)
     assert "gwk_shop_8351026789" not in str(page)
-    values = _values(_parsed(tmp_path))
+    values = await _values(_parsed(tmp_path))
     assert values["auth.admin_token"] == ("adm…6789", "gw.yaml:8")
     assert values["auth.keys.0.key"] == ("gwk…6789", "gw.yaml:10")
     assert values["auth.keys.0.name"] == ("till", "gw.yaml:10")
 
 
-def test_the_page_names_file_version_and_all_warnings(tmp_path):
+async def test_the_page_names_file_version_and_all_warnings(tmp_path):
     settings = attrs.evolve(_parsed(tmp_path), warnings=("of the file",))
-    page = as_json(settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
+    page = as_json(await settings_page(settings, version="1", started_at=2.0, warnings=("of the database",)))
     assert page["warnings"] == ["of the file", "of the database"]
     assert (page["version"], page["started_at"], page["file"]) == ("1", 2.0, str(tmp_path / "gw.yaml"))
     assert [section["name"] for section in page["sections"]] == list(SECTIONS)
