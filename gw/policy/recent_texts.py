@@ -39,9 +39,6 @@ class RecentAnswers:
         self._blocks: dict[str, list[WrittenAnswer]] = {}
         self._conversations: dict[str, dict[int, WrittenAnswer]] = {}
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     def __iter__(self) -> Iterator[WrittenAnswer]:
         return iter(self._all.values())
 
@@ -112,11 +109,8 @@ class RecentTranscripts:
         """First letters → transcripts; the whole of those that have fewer."""
         self._short: set[str] = set()
         """Beginnings with less than BLOCK letters."""
-        self._heard: dict[str, dict[int, HeardText]] = {}
+        self._by_source: dict[str, dict[int, HeardText]] = {}
         """Request of a live transcription or recording → its transcripts."""
-
-    def __len__(self) -> int:
-        return len(self._all)
 
     def __iter__(self) -> Iterator[HeardText]:
         return iter(self._all.values())
@@ -127,7 +121,7 @@ class RecentTranscripts:
         self._beginnings.setdefault(beginning, []).append(final)
         if len(beginning) < BLOCK:
             self._short.add(beginning)
-        self._heard.setdefault(final.source.request_id, {})[final.number] = final
+        self._by_source.setdefault(final.source.request_id, {})[final.number] = final
 
     def remove(self, final: HeardText) -> None:
         """Forget a transcript, unless it is unknown here."""
@@ -138,12 +132,12 @@ class RecentTranscripts:
         if not self._beginnings[beginning]:
             del self._beginnings[beginning]
             self._short.discard(beginning)
-        del self._heard[source][final.number]
-        if not self._heard[source]:
-            del self._heard[source]
+        del self._by_source[source][final.number]
+        if not self._by_source[source]:
+            del self._by_source[source]
 
     def latest_at(self) -> float:
-        """Return the time of the latest transcript, minus infinity if there is none."""
+        """Return the time of the latest transcript; minus infinity without any."""
         return next(reversed(self._all.values())).at if self._all else -math.inf
 
     def within(self, message: str, since: float, most: float = math.inf) -> list[HeardText] | None:
@@ -164,7 +158,7 @@ class RecentTranscripts:
 
     def before(self, first: HeardText) -> list[HeardText]:
         """Return what the same request has heard before a transcript."""
-        return [final for number, final in self._heard.get(first.source.request_id, {}).items() if number < first.number]
+        return [final for number, final in self._by_source.get(first.source.request_id, {}).items() if number < first.number]
 
     def _that_may_be_in(self, message: str) -> Iterator[HeardText]:
         if len(self._all) <= max(FEW, len(message)):

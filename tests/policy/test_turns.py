@@ -271,8 +271,8 @@ def test_memory_is_bounded(harness):
         harness.chat(f"transcript number {number}", "an answer", key=key)
         harness.speech("an answer", key=key)
     memories = harness.turns._memories.values()
-    assert sum(len(memory.answers) for memory in memories) == len(harness.turns._answers) == turns.MAX_ANSWERS
-    assert sum(len(memory.finals) for memory in memories) == len(harness.turns._finals) == turns.MAX_FINALS
+    assert sum(len(list(memory.answers)) for memory in memories) == len(harness.turns._answers) == turns.MAX_ANSWERS
+    assert sum(len(list(memory.finals)) for memory in memories) == len(harness.turns._finals) == turns.MAX_FINALS
     for number in range(turns.MAX_KEYS):
         harness.chat("hello", key=("default", f"k{number}"))
     assert len(harness.turns._memories) <= turns.MAX_KEYS
