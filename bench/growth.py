@@ -49,17 +49,17 @@ KEY = key(0)
 BEGIN, END = "<!-- bench/growth.py begins -->", "<!-- bench/growth.py ends -->"
 
 
-def request(path: bytes, body: bytes) -> bytes:
+def post(path: bytes, body: bytes) -> bytes:
     return (
         b"POST %b HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer %b\r\n"
         b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (path, KEY.encode(), len(body), body)
     )
 
 
-CHAT = request(
+CHAT = post(
     b"/v1/chat/completions", b'{"model":"up/bench","messages":[{"role":"user","content":"Will it stay dry until nine?"}]}'
 )
-SPEECH = request(
+SPEECH = post(
     b"/v1/audio/speech", b'{"model":"up/bench","voice":"alloy","response_format":"pcm","input":"No answer has these words in it."}'
 )
 UNSPOKEN = 250

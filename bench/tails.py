@@ -38,7 +38,8 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -249,6 +250,22 @@ def use_models(port: int, count: int) -> None:
         fetched(port, "/v1/chat/completions", json.loads(BODY) | {"model": f"up/{name}"})
 
 
+@contextmanager
+def scraped(port: int, every_s: float) -> Iterator[None]:
+    """Have a process read the gateway's metrics within the block; 0: none does."""
+    if not every_s:
+        yield
+        return
+    fetched(port, "/v1/metrics")  # the first one loads what writes them
+    scraper = multiprocessing.Process(target=scrape, args=(port, every_s), daemon=True)
+    scraper.start()
+    try:
+        yield
+    finally:
+        scraper.terminate()
+        scraper.join()
+
+
 def scrape(port: int, every_s: float) -> None:
     """Read the gateway's metrics until this process is ended."""
     while True:
@@ -299,11 +316,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gw-tails-") as folder, ObservedBench(Path(folder), sys.executable, 1) as bench:
         use_models(bench.gw_port, options.models)
         bench.setting(f"latency={PROVIDER_MS * 1000}")
-        if options.scrape:
-            fetched(bench.gw_port, "/v1/metrics")  # the first one loads what writes them
-            multiprocessing.Process(target=scrape, args=(bench.gw_port, options.scrape), daemon=True).start()
         for rate in options.rates:
-            timed, stalls = observed(bench, lambda rate=rate: drive(bench.gw_port, rate, options.seconds))
+            with scraped(bench.gw_port, options.scrape):
+                timed, stalls = observed(bench, lambda rate=rate: drive(bench.gw_port, rate, options.seconds))
             row, *named = report(rate, timed, drive(bench.upstream_port, rate, options.seconds / 4), stalls)
             rows.append(row)
             causes += named
