@@ -107,16 +107,32 @@ class PostgresServer:
 
     def freeze(self) -> None:
         """Stop all processes of the server as a hanging machine would: connections stay open, and nothing answers."""
-        self._signal_all(signal.SIGSTOP)
+        postmaster = self._postmaster()
+        os.kill(postmaster, signal.SIGSTOP)
+        self._wait_until_stopped(postmaster)
+        for child in self._children():
+            os.kill(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        self._signal_all(signal.SIGCONT)
+        """Resume the children first: while the postmaster is stopped, it reaps no child whose id has just been read."""
+        for child in self._children():
+            os.kill(child, signal.SIGCONT)
+        os.kill(self._postmaster(), signal.SIGCONT)
 
-    def _signal_all(self, number: signal.Signals) -> None:
+    def _postmaster(self) -> int:
         assert self._process is not None
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
-        for pid in (self._process.pid, *map(int, children)):
-            os.kill(pid, number)
+        return self._process.pid
+
+    def _children(self) -> list[int]:
+        postmaster = self._postmaster()
+        return [int(pid) for pid in Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()]
+
+    def _wait_until_stopped(self, pid: int) -> None:
+        """Return when the process forks and reaps no more: a signal takes effect only when the process next runs."""
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline
+            threading.Event().wait(0.001)
 
     def execute(self, sql: str, database: str = "postgres") -> list[Any]:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
