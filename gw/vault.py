@@ -22,6 +22,7 @@ import msgspec
 from gw.errors import ConfigError, KeyDecryptError, Problem
 from gw.policy.phrase_cache import KeptPhrase
 from gw.policy.phrase_index import MARK_BYTES
+from gw.types.base64url import decode_base64url
 from gw.types.secret import Secret
 
 if TYPE_CHECKING:
@@ -91,8 +92,9 @@ class Vault:
         from cryptography.fernet import InvalidToken
 
         try:
+            decode_base64url(token)  # Fernet skips what is not of the alphabet
             envelope = msgspec.json.decode(self._fernet.decrypt(token), type=_Envelope)
-        except (InvalidToken, msgspec.DecodeError) as error:
+        except (InvalidToken, ValueError, msgspec.DecodeError) as error:
             raise KeyDecryptError(provider=provider) from error
         if (envelope.provider, envelope.origin) != (provider, origin):
             raise KeyDecryptError(provider=provider)
@@ -103,8 +105,9 @@ class Vault:
         from cryptography.fernet import InvalidToken
 
         try:
+            decode_base64url(token)
             return self._fernet.rotate(token)
-        except InvalidToken as error:
+        except (InvalidToken, ValueError) as error:
             raise KeyDecryptError(provider=provider) from error
 
     def warm(self) -> None:

@@ -60,6 +60,17 @@ def test_a_damaged_token_is_undecryptable(token):
         Vault(Secret("s")).decrypt(token, **WHERE)
 
 
+@pytest.mark.parametrize("added", [b"+", b"/", b"!", b"\n"])
+def test_a_token_with_another_letter_is_undecryptable(added):
+    vault = Vault(Secret("s"))
+    token = vault.encrypt(KEY, **WHERE)
+    damaged = token[:20] + added + token[20:]
+    with pytest.raises(KeyDecryptError):
+        vault.decrypt(damaged, **WHERE)
+    with pytest.raises(KeyDecryptError):
+        vault.rotate(damaged, provider="openai")
+
+
 def test_rotation_reads_the_old_secret_and_writes_the_new():
     old, new = Secret("old"), Secret("new")
     token = Vault(old).encrypt(KEY, **WHERE)

@@ -12,7 +12,6 @@ accepted in each of them.
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
@@ -27,6 +26,7 @@ from gw.gateway import Gateway
 from gw.registry.catalog import Catalog
 from gw.registry.credentials import Principal
 from gw.types.asgi import Scope
+from gw.types.base64url import decode_base64url
 from gw.types.ids import Caller, TraceContext
 
 DEFAULT_PROJECT = "default"
@@ -78,7 +78,7 @@ def _issuer(token: bytes) -> bytes:
     if not (dot and head.startswith(b"eyJ")):
         return token
     try:
-        issuer = _CLAIMS.decode(urlsafe_b64decode(claims + b"=" * (-len(claims) % 4))).iss
+        issuer = _CLAIMS.decode(decode_base64url(claims)).iss
     except (ValueError, msgspec.DecodeError):
         return token
     return issuer.encode() or token

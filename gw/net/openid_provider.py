@@ -23,6 +23,7 @@ from gw.net.http1 import Headers, Origin, Pool
 from gw.policy.id_token import Expected, UnknownSigningKey, check_id_token, check_logout_token, claim_values
 from gw.telemetry.clock import Clock
 from gw.types.address import is_loopback
+from gw.types.base64url import decode_base64url
 
 if TYPE_CHECKING:  # takes a twentieth of a second to import, for what most gateways never do
     from joserfc.jwk import Key, KeySet
@@ -278,4 +279,4 @@ def _key(entry: Mapping[str, Any]) -> Key | None:
 
 def _bits(number: str) -> int:
     """Return the length of a number in base64url."""
-    return int.from_bytes(base64.urlsafe_b64decode(number + "=" * (-len(number) % 4)), "big").bit_length()
+    return int.from_bytes(decode_base64url(number.encode()), "big").bit_length()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import urlsafe_b64encode
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from hashlib import sha256
@@ -28,6 +28,7 @@ from gw.config.sign_in_settings import RoleRule
 from gw.errors import AuthError, ForbiddenError, Overloaded
 from gw.registry.catalog import Catalog
 from gw.telemetry.clock import Clock
+from gw.types.base64url import decode_base64url
 from gw.types.entities import StoredLogin, StoredToken
 from gw.types.ids import KeyLimits
 from gw.types.roles import EVERYTHING, Access
@@ -144,7 +145,7 @@ class ShortLivedTokens:
             return None
         packed = token[len(prefix) :]
         try:
-            decoded = urlsafe_b64decode(packed + b"=" * (-len(packed) % 4))
+            decoded = decode_base64url(packed)
             signature, content = decoded[:_SIGNATURE_BYTES], decoded[_SIGNATURE_BYTES:]
             return _GRANT.decode(content) if hmac.compare_digest(self._sign(content), signature) else None
         except (ValueError, msgspec.DecodeError):

@@ -133,7 +133,8 @@ def test_after_a_fork_it_says_what_to_do(program):
     code, out, err = ended(
         program(
             """
-            import os
+            import os, warnings
+            warnings.simplefilter('ignore', DeprecationWarning)  # since Python 3.12: forks with threads
             g.llm('sim/echo').chat(HELLO).text()
             if os.fork():
                 os.wait()

@@ -36,6 +36,13 @@ def test_anything_else_is_none(data):
     assert TOKENS.read(PREFIX + data) is None
 
 
+@pytest.mark.parametrize("added", ["!", " ", "+", "/", "é"])
+def test_a_token_with_another_letter_is_none(added):
+    token = TOKENS.issue(GRANT)
+    assert TOKENS.read((token + added).encode()) is None
+    assert TOKENS.read((token[:20] + added + token[20:]).encode()) is None
+
+
 def test_marks_differ_with_their_keys():
     assert TOKENS.key_fingerprint(DIGEST) == TOKENS.key_fingerprint(DIGEST) != TOKENS.key_fingerprint(sha256(b"x").digest())
 

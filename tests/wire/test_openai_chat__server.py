@@ -9,6 +9,7 @@ from gw.errors import ClientProtocolError
 from gw.wire.openai_chat import parse_request
 
 HI = [{"role": "user", "content": "hi"}]
+TOO_DEEP = 1_000_000  # levels: since Python 3.14 the size of the stack decides, and a hundred thousand fit
 
 
 def parsed(**members: Any):
@@ -64,8 +65,8 @@ def test_pictures_and_sound():
         b'{"messages":[{"role":"user","content":"\xff\xfe"}]}',
         b'{"messages":[{"role":"user","content":"hi"}],"\xff":1}',
         b'{"messages":[{"role":"user","content":"\xed\xa0\x80"}]}',
-        b'{"messages":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"messages":[1],"x":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}",
+        b'{"messages":' + b"[" * TOO_DEEP + b"]" * TOO_DEEP + b"}",
+        b'{"messages":[1],"x":' + b'{"a":' * TOO_DEEP + b"1" + b"}" * TOO_DEEP + b"}",
         b'{"messages":[{"role":"user","content":"\\ud800"}]}',
     ],
 )
