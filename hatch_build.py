@@ -20,6 +20,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "gw"
 """All modules share one library, `gw__mypyc`, so that they call each other without a look-up."""
+WITHIN_THE_LIBRARY = ["-fvisibility=hidden", "-fno-semantic-interposition", "-fno-plt"]
+"""Have calls within the library go straight to the function: only Python loads it, and by the `PyInit` functions, which stay visible."""
 
 
 class CompiledModules(BuildHookInterface):
@@ -55,6 +57,8 @@ def compile_here(modules: list[str]) -> None:
     from setuptools import Distribution
 
     extensions = mypycify(modules, opt_level="3", debug_level="0", multi_file=True, group_name=LIBRARY)
+    for extension in extensions:
+        extension.extra_compile_args += WITHIN_THE_LIBRARY
     command = Distribution({"name": LIBRARY, "ext_modules": extensions}).get_command_obj("build_ext")
     command.inplace = True
     command.ensure_finalized()

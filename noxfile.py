@@ -250,8 +250,9 @@ def compiled(session: nox.Session) -> None:
     if "none-any" in wheel.name:
         session.error(f"{wheel.name} is not compiled")
     # The tests stand beside the files of the wheel, so that no path leads to the checkout's modules.
-    left_out = shutil.ignore_patterns("gw", ".*", "__pycache__", "node_modules", "dist", "build")
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "dist", "build")
     shutil.copytree(Path.cwd(), tree, ignore=left_out)
+    shutil.rmtree(tree / "gw")
     shutil.copytree(".ci", tree / ".ci")
     zipfile.ZipFile(wheel).extractall(tree)
     session.install("--no-deps", str(wheel))

@@ -196,6 +196,8 @@ def main() -> None:
         print(f"{bytecodes:8.0f} bytecodes {calls:6.1f} calls a {what} in {package.strip('/') or 'all'}")
     if options.steps and steps:
         print_steps(steps)
+    elif options.steps:
+        print("--steps needs requests of the pure edition: compiled functions are not traced")
     for name, (bytecodes, calls) in sorted(counts.items(), key=lambda item: -item[1][0])[: options.top]:
         print(f"{bytecodes / n:8.1f} bytecodes {calls / n:6.2f} calls  {name.partition('site-packages/')[2] or name}")
 

@@ -42,9 +42,9 @@ from gw.telemetry.log_lines import LogLines
 from gw.telemetry.process_limits import allow_streams, connections_possible, streams_possible, tune_interpreter
 from gw.telemetry.run_clock import RunClock
 from gw.web import listener
-from gw.web.connection import ServerLimits
 from gw.web.dispatcher import Dispatcher
 from gw.web.drain import Drain
+from gw.web.server_limits import ServerLimits
 
 if TYPE_CHECKING:
     from gw.workers.keeper import Keeper

@@ -15,7 +15,7 @@ from gw.errors import ConfigError, KeyDecryptError
 from gw.gateway import Gateway, open_gateway
 from gw.pricing.rate_tables import shipped_rows
 from gw.telemetry.exposition import text_of
-from gw.telemetry.metrics import MetricFacts
+from gw.telemetry.metric_facts import MetricFacts
 from gw.types.audio import PCM_24K
 from gw.types.ids import Caller
 from gw.types.secret import Secret

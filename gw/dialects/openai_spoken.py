@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import trio
 
+from gw.relay.playback import Playback
 from gw.relay.speaking import SpeakingSession
-from gw.relay.waste import Playback
 from gw.types.audio import AudioFormat
 from gw.wire.openai_realtime_server import EventRefused
 from gw.wire.sentences import heard_words

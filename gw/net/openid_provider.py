@@ -270,7 +270,7 @@ def _key(entry: Mapping[str, Any]) -> Key | None:
     if entry.get("kty") == "oct" or entry.get("use", "sig") != "sig":
         return None
     try:
-        if entry.get("kty") == "RSA" and _bits(entry["n"]) < _RSA_BITS:
+        if entry.get("kty") == "RSA" and (not isinstance(entry["n"], str) or _bits(entry["n"]) < _RSA_BITS):
             return None
         return import_key(dict(entry))
     except (JoseError, ValueError, TypeError, KeyError):

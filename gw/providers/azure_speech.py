@@ -12,9 +12,10 @@ import attrs
 
 from gw.net.http1 import HttpResponse, Origin
 from gw.providers.http_call import HttpCall, check_get
+from gw.providers.recording_call import WholeTranscript, form_call
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakStream, rejected, require_voice
-from gw.providers.speech_call import SpeechAudio, WholeTranscript, form_call
+from gw.providers.speech_call import SpeechAudio
 from gw.providers.ws_session import open_listen_socket
 from gw.types.secret import Secret
 from gw.types.speech_settings import (

@@ -13,8 +13,9 @@ from gw.net.http1 import HttpResponse
 from gw.policy.respelling import Phonemes
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, is_type, json_lines
+from gw.providers.recording_call import WholeTranscript, form_call
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, require_voice
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form_call
+from gw.providers.speech_call import SpeechAudio, SpeechEvents
 from gw.providers.ws_session import ListenSocket, open_listen_socket, open_socket
 from gw.providers.ws_speech import QueueingSpeakSocket
 from gw.types.audio import AudioFormat

@@ -10,8 +10,9 @@ from gw.errors import ProviderError, ProviderRejected
 from gw.net.http1 import HttpResponse, RequestBody
 from gw.net.ws import WsClosed
 from gw.providers.http_call import HttpCall, json_lines
+from gw.providers.recording_call import WholeTranscript
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
-from gw.providers.speech_call import SpeechAudio, WholeTranscript, said_of
+from gw.providers.speech_call import SpeechAudio, said_of
 from gw.providers.ws_session import open_listen_socket, open_socket, why_closed
 from gw.providers.ws_speech import SpeakSocket
 from gw.types.secret import Secret

@@ -16,6 +16,7 @@ from gw.net.ws import WebSocket, WsClosed
 from gw.policy.respelling import Phonemes
 from gw.providers.background import background
 from gw.providers.http_call import HttpCall, json_lines
+from gw.providers.recording_call import WholeTranscript, form
 from gw.providers.spec import (
     Account,
     Honours,
@@ -27,7 +28,7 @@ from gw.providers.spec import (
     require_path_segment,
     require_voice,
 )
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form, said_of
+from gw.providers.speech_call import SpeechAudio, SpeechEvents, said_of
 from gw.providers.ws_session import ListenSocket, open_socket, why_closed
 from gw.providers.ws_speech import FrameQueueSocket
 from gw.types.pending import Pending

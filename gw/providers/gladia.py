@@ -11,8 +11,8 @@ from gw.net.http1 import RequestBody
 from gw.net.ws import WsClosed
 from gw.providers import job_call
 from gw.providers.created_session import open_created_socket
+from gw.providers.recording_call import form
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream
-from gw.providers.speech_call import form
 from gw.providers.ws_session import ListenSocket, why_closed
 from gw.types.secret import Secret
 from gw.types.speech_settings import (

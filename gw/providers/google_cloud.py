@@ -10,9 +10,9 @@ from functools import partial
 from gw.net.http1 import HttpResponse
 from gw.providers.google_account import at_service, key_headers, location_of, project_of
 from gw.providers.http_call import HttpCall, check_get
+from gw.providers.recording_call import WholeTranscript, closing_chunks
 from gw.providers.sentence_tts import by_sentence
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakStream, rejected, require_voice
-from gw.providers.speech_call import WholeTranscript, closing_chunks
 from gw.types.audio import AudioFormat
 from gw.types.speech_settings import (
     DIARIZE,

@@ -10,8 +10,8 @@ import trio
 from gw.errors import ProviderFailed
 from gw.net.http1 import Headers, RequestBody
 from gw.providers.http_call import Classify, rejection
+from gw.providers.recording_call import TRANSCRIPT_LIMIT
 from gw.providers.spec import Account
-from gw.providers.speech_call import TRANSCRIPT_LIMIT
 
 T = TypeVar("T")
 

@@ -11,8 +11,9 @@ import msgspec
 from gw.net.http1 import HttpResponse
 from gw.providers.chat_call import ChatWire, chat_call
 from gw.providers.http_call import EventStream, HttpCall, is_type, json_lines
+from gw.providers.recording_call import WholeTranscript, form
 from gw.providers.spec import Account, HonourRule, Honours, SpeakStream, TranscribeStream, bearer
-from gw.providers.speech_call import SpeechAudio, SpeechEvents, WholeTranscript, form
+from gw.providers.speech_call import SpeechAudio, SpeechEvents
 from gw.types.audio import PCM_24K, AudioFormat
 from gw.types.speech_settings import (
     DIARIZE,

@@ -14,8 +14,8 @@ from gw.net.http1 import Origin, RequestBody
 from gw.providers import job_call
 from gw.providers.background import background
 from gw.providers.http_call import check_get
+from gw.providers.recording_call import form
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, bearer
-from gw.providers.speech_call import form
 from gw.providers.ws_session import ListenSocket, open_listen_socket
 from gw.types.speech_settings import (
     DIARIZE,

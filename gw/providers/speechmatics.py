@@ -14,8 +14,8 @@ from gw.errors import ProviderError
 from gw.net.http1 import Origin
 from gw.net.ws import WsClosed
 from gw.providers import job_call
+from gw.providers.recording_call import form
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
-from gw.providers.speech_call import form
 from gw.providers.ws_session import ListenSocket, open_socket, why_closed
 from gw.types.pending import Pending
 from gw.types.speech_settings import (

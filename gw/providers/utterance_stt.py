@@ -16,8 +16,8 @@ import trio
 
 from gw.errors import ProviderError, UpstreamCut, UpstreamSlow
 from gw.providers.background import background
+from gw.providers.recording_call import WavRecording
 from gw.providers.spec import Account, TranscribeCall, TranscribeStream
-from gw.providers.speech_call import WavRecording
 from gw.types import stt
 from gw.types.audio import PCM_16K, AudioFormat
 from gw.types.stt import ListenEvent, ListenPace, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript

@@ -19,8 +19,8 @@ from gw.engines.engine_client import engine_process, engine_request
 from gw.providers import openai_like, utterance_stt, wyoming_call
 from gw.providers.http_call import HttpCall, check_get
 from gw.providers.realtime_stt import by_socket_or_utterance
+from gw.providers.recording_call import WavRecording, WholeTranscript, form_call
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, TranscribeStream, bearer, rejected
-from gw.providers.speech_call import WavRecording, WholeTranscript, form_call
 from gw.providers.utterance_stt import Utterance
 from gw.types.speech_settings import (
     KEYTERMS,

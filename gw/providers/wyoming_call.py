@@ -16,8 +16,9 @@ from gw.codecs.compressed import converter, needs_library
 from gw.net.transport import LOST, Transport
 from gw.net.unreachable import unreachable
 from gw.providers.background import background
+from gw.providers.recording_call import closing_chunks
 from gw.providers.spec import Account, rejected
-from gw.providers.speech_call import closing_chunks, headed
+from gw.providers.speech_call import headed
 from gw.types import stt
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.stt import AudioSource, TranscribeEvent, TranscribeRequest, Transcript, Word

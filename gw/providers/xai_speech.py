@@ -11,8 +11,9 @@ import attrs
 from gw.net.http1 import HttpResponse
 from gw.net.ws import WsClosed
 from gw.providers.http_call import HttpCall, json_lines
+from gw.providers.recording_call import WholeTranscript, form_call
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, bearer, rejected
-from gw.providers.speech_call import SpeechAudio, WholeTranscript, form_call
+from gw.providers.speech_call import SpeechAudio
 from gw.providers.ws_session import ListenSocket, open_socket, why_closed
 from gw.providers.ws_speech import FrameQueueSocket
 from gw.types.speech_settings import (

@@ -41,13 +41,14 @@ from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
 from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
+from gw.relay.playback import Playback
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.respelled_speech import RespelledSession, with_respelling
 from gw.relay.speaking_attempt import SpeakingAttempt
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import SPEAK_HZ, live_format, live_formats, skipped, slices
 from gw.relay.voice_pace import VoicePaces
-from gw.relay.waste import Playback, played_part
+from gw.relay.waste import played_part
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, VendorBilled, WordTiming
 from gw.types.usage import Usage

@@ -26,13 +26,14 @@ from gw.relay.audio_supply import PATIENCE_S, SLOWER, Supply, ends_loud
 from gw.relay.cached_speech import CachedSpeech
 from gw.relay.dial_ahead import dial_after_s
 from gw.relay.meter import Meter
+from gw.relay.playback import Playback
 from gw.relay.prepared_call import PreparedCall
 from gw.relay.response import Response
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.transcoding import FRAMED
 from gw.relay.usage_counters import SpeakCounter
 from gw.relay.voice_pace import VoicePace
-from gw.relay.waste import Playback, played_part, waste_of
+from gw.relay.waste import played_part, waste_of
 from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, SpeakEnd, SpeakEvent, SpeakRequest, VendorBilled, WordTiming

@@ -25,7 +25,6 @@ import math
 import mmap
 import os
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,7 +32,8 @@ import msgspec
 
 from gw.errors import StoreUnavailable
 from gw.store.disk import why
-from gw.store.record_lines import INTENT, RECORD, decode_line, record_id
+from gw.store.journal_files import number_of, segment_paths
+from gw.store.record_lines import INTENT, RECORD
 from gw.types.usage import Intent, RequestRecord
 
 SEGMENT_BYTES = 2**20
@@ -321,63 +321,3 @@ class Journal:
         del self.segments[segment.n]
         self.bytes -= segment.size
         self._finished.append(segment)
-
-
-def number_of(path: Path) -> int:
-    return int(path.name.rpartition(".")[2])
-
-
-def segment_paths(database: Path) -> list[Path]:
-    """Return the database's segments, oldest first."""
-    prefix = f"{database.name}.journal."
-    paths = [p for p in database.parent.iterdir() if p.name.startswith(prefix) and p.name[len(prefix) :].isdecimal()]
-    return sorted(paths, key=number_of)
-
-
-def read_lines(path: Path, offset: int = 0) -> Iterator[tuple[int, Intent | RequestRecord | None]]:
-    """Yield each complete line from `offset` on as (offset after it, value); None for an unreadable line. Blocks.
-
-    An incomplete last line is left out.
-    """
-    with path.open("rb") as file:
-        file.seek(offset)
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            offset += len(line)
-            yield offset, decode_line(line)
-
-
-def bad_path(segment: Path) -> Path:
-    """Return where lines of a segment are kept that cannot be read; replay and trimming leave such files alone."""
-    return segment.with_name(f"{segment.name}.bad")
-
-
-def keep_unreadable(segment: Path) -> Path | None:
-    """Append the unreadable lines of a segment to a file of their own; return it, None if there are none. Raises OSError."""
-    with segment.open("rb") as file:
-        lines = [line for line in file if line.endswith(b"\n") and decode_line(line) is None]
-    if not lines:
-        return None
-    path = bad_path(segment)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "ab") as kept:
-        kept.writelines(lines)
-        kept.flush()
-        os.fsync(kept.fileno())
-    return path
-
-
-def read_record_lines(path: Path, offset: int, limit: int) -> tuple[list[tuple[str, bytes]], int]:
-    """Return at most `limit` finished records from `offset` on as (id, line), and the offset after them. Blocks."""
-    records: list[tuple[str, bytes]] = []
-    with path.open("rb") as file:
-        file.seek(offset)
-        for line in file:
-            if not line.endswith(b"\n") or len(records) == limit:
-                break
-            offset += len(line)
-            if line[0] == RECORD:
-                with suppress(ValueError, RecursionError):
-                    records.append((record_id(line), line[:-1]))
-    return records, offset

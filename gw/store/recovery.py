@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from gw.store.batches import BATCH, describe_fault
-from gw.store.journal import keep_unreadable, read_lines, segment_paths
+from gw.store.journal_files import keep_unreadable, read_lines, segment_paths
 from gw.store.record_log import log_unwritable
 from gw.types.ids import split_model_id
 from gw.types.usage import AttemptRecord, Intent, RequestRecord, total_usage

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from gw.store.journal import read_lines
+from gw.store.journal_files import read_lines
 from gw.types.usage import RequestRecord
 
 EVENTS = frozenset(("usage_record_dropped", "usage_record_unwritable"))

@@ -21,7 +21,8 @@ from gw.store.batches import write_possible
 from gw.store.commit_process import CommitProcess, CommitThread
 from gw.store.committer import CommitExecutor, Committer
 from gw.store.encodable import is_encodable, line_of, scrubbed
-from gw.store.journal import LEAST_BYTES, LIMIT_BYTES, Journal, read_lines
+from gw.store.journal import LEAST_BYTES, LIMIT_BYTES, Journal
+from gw.store.journal_files import read_lines
 from gw.store.journal_replay import noting, replayed_from, replayed_lines
 from gw.store.migrations import Progress
 from gw.store.query_source import SqliteSource
@@ -42,7 +43,6 @@ from gw.types.ids import Modality
 from gw.types.usage import Intent, RequestRecord
 
 log = structlog.get_logger()
-
 _NOBODY: Mapping[str, object] = {}
 FIRST_PRUNE_S = 1.0  # after the start, which the process that writes must not delay; the first record starts it, too
 CLOSE_S = 5.0  # deadline for the last records; what is not committed by then is replayed at the next start

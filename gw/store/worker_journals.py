@@ -20,7 +20,7 @@ from pathlib import Path
 
 import structlog
 
-from gw.store.journal import keep_unreadable, number_of, read_lines, segment_paths
+from gw.store.journal_files import keep_unreadable, number_of, read_lines, segment_paths
 from gw.store.recovery import interrupted
 from gw.types.usage import Intent, RequestRecord
 

@@ -31,7 +31,8 @@ from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store.batches import BATCH
 from gw.store.committer import CommitExecutor, Committed, Committer, Cutoff, ProcessEnded, unlink
 from gw.store.entity_rows import Change
-from gw.store.journal import Journal, Segment, read_record_lines
+from gw.store.journal import Journal, Segment
+from gw.store.journal_files import read_record_lines
 from gw.store.record_counters import Counters
 from gw.store.record_log import log_safely, log_unwritable_line
 from gw.store.rollup_versions import RollupVersions
@@ -124,9 +125,12 @@ class Writer:
             self.counters.dropped += 1
             log_safely(log.error, "usage_record_dropped", why=self._journal.trouble, record=msgspec.to_builtins(record))
             return
+        self._count_finished(record.id)
+
+    def _count_finished(self, id_: str) -> None:
         self.counters.finished += 1
         if self._commit_events is not None:
-            self._commit_events[record.id] = trio.Event()
+            self._commit_events[id_] = trio.Event()
         self._wake_for_record()
 
     def _wake_for_record(self) -> None:
@@ -139,19 +143,16 @@ class Writer:
     def put_line(self, id_: str, line: bytes) -> None:
         """Take over a finished record of another process, which keeps it until it is committed. `depth` must be below QUEUED."""
         self._queue.append(_Waiting(id_, line, None))
-        self.counters.finished += 1
-        if self._commit_events is not None:
-            self._commit_events[id_] = trio.Event()
-        self._wake_for_record()
+        self._count_finished(id_)
 
     def put_again(self, id_: str, line: bytes) -> None:
         """Take over a record that is committed already and has a turn since. It is left out while too many records wait."""
         if self.depth >= QUEUED:
             log_safely(log.info, "turn_not_stored", request_id=id_)
-            return
-        self._queue.append(_Waiting(id_, line, None, is_again=True))
-        self.counters.finished += 1
-        self._wake_for_record()
+        else:
+            self._queue.append(_Waiting(id_, line, None, is_again=True))
+            self.counters.finished += 1
+            self._wake_for_record()
 
     async def wait_room(self) -> None:
         """Wait until there is room for another process's record."""
@@ -358,8 +359,7 @@ class Writer:
             deleted = result
             self.counters.pruned += deleted
             await self.drain()
-        finished = self._no_longer_needed()
-        await trio.to_thread.run_sync(unlink, finished)
+        await trio.to_thread.run_sync(unlink, self._no_longer_needed())
         self._finished = []
         self._prune_due = trio.current_time() + PRUNE_EVERY_S
 

@@ -11,15 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-import attrs
-import msgspec
-
 from gw.errors import BudgetExceededError
 from gw.telemetry.bucket_counts import BucketCounts
 from gw.telemetry.exposition import Family, Sample, family, histogram
 from gw.telemetry.histogram import Histogram
+from gw.telemetry.metric_facts import MetricFacts
 from gw.types.ids import Modality
-from gw.types.span_counts import SpanCounts
 from gw.types.usage import BASE_RATE, NANO, AttemptRecord, RequestRecord
 from gw.types.worker_state import WorkerState
 
@@ -30,64 +27,32 @@ LATENCY_BUCKETS_S = (0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 5.0, 
 OVERHEAD_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)
 
 
-@attrs.define
 class _ProviderSeries:
-    requests: int = 0
-    cost_nusd: int = 0
+    __slots__ = ("cost_nusd", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.cost_nusd = 0
 
 
-@attrs.define
 class _ModelSeries:
     """Series of one model. It shares `provider` with the models of its provider, `overhead` with those of its modality."""
 
-    provider: _ProviderSeries
-    overhead: BucketCounts
-    duration: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
-    ttfb: BucketCounts = attrs.field(factory=lambda: BucketCounts(LATENCY_BUCKETS_S))
-    cost_nusd: int = 0
-    outcomes: dict[str, int] = attrs.field(factory=dict)
-    base_rate: int = 0
+    __slots__ = ("base_rate", "cost_nusd", "duration", "outcomes", "overhead", "provider", "ttfb")
+
+    def __init__(self, provider: _ProviderSeries, overhead: BucketCounts) -> None:
+        self.provider = provider
+        self.overhead = overhead
+        self.duration = BucketCounts(LATENCY_BUCKETS_S)
+        self.ttfb = BucketCounts(LATENCY_BUCKETS_S)
+        self.cost_nusd = 0
+        self.outcomes: dict[str, int] = {}
+        self.base_rate = 0
 
     def add_cost(self, nusd: int | None) -> None:
         if nusd:
             self.cost_nusd += nusd
             self.provider.cost_nusd += nusd
-
-
-class MetricFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Values read from the catalog, the store and the limits at a scrape."""
-
-    uptime_s: float
-    version: str
-    providers_configured: int
-    cost_today_nusd: int
-    provider_up: Mapping[str, bool] = msgspec.field(default_factory=dict)
-    """Provider id → whether it is configured and its breaker is not open."""
-    in_flight: int = 0
-    write_queue_depth: int = 0
-    journal_bytes: int = 0
-    journal_limit_bytes: int = 0
-    store_degraded: bool = False
-    reload_failed: bool = False
-    retention_held: bool = False
-    log_lines_dropped: int = 0
-    records_set_aside: int = 0
-    records_dropped: int = 0
-    capture_pieces: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """Fate of captured pieces → how many."""
-    capture_bytes: int = 0
-    capture_queue_depth: int = 0
-    spans: SpanCounts | None = None
-    """None: nothing is exported by OTLP."""
-    fleet_members: int = 1
-    fleet_alone_s: float = 0.0
-    """Seconds without an answer of the fleet's bank, since the start."""
-    fleet_phrases: Mapping[str, int] = msgspec.field(default_factory=dict)
-    """Phrases that were to be stored in the fleet or loaded from it: their fate → how many."""
-    workers: Sequence[WorkerState] = ()
-    """Processes that serve apps; none where one process does everything."""
-    first_audio: Mapping[str, Histogram] = msgspec.field(default_factory=dict)
-    """Project → first audio of its turns of the current UTC day."""
 
 
 class Metrics:

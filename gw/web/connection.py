@@ -12,7 +12,6 @@ import errno
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import msgspec
 import trio
 
 from gw.net.poller import Poller
@@ -21,30 +20,13 @@ from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
 from gw.types.pending import READY, Pending
 from gw.web.drain import Drain
+from gw.web.server_limits import PIECE_BYTES, ServerLimits
 
 UNREAD_BYTES = 262_144
 """Received and not yet taken by the app; beyond it the reader pauses and the client's TCP window closes."""
-PIECE_BYTES = 262_144
-"""A blocked write gets its deadline anew after each such piece: a large body needs 9 kB/s, not one deadline in all."""
 LINGER_BYTES = 1_048_576
 LINGER_S = 1.0
 """After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
-
-
-class ServerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds on trio's clock, and counts."""
-
-    head_s: float = 10.0
-    """For a request head, from its first byte. A new connection without a byte is closed a little earlier, from the accept on."""
-    body_idle_s: float = 30.0
-    """Without one byte of a request body the app waits for."""
-    body_rate: float = 100.0
-    """Bytes per second a body must keep up on top of `body_idle_s`, counted only while the app waits for it."""
-    idle_s: float = 75.0
-    """Between two requests."""
-    write_s: float = 30.0
-    """For a client to take PIECE_BYTES."""
-    max_connections: int = 10_000
 
 
 def _released() -> None:

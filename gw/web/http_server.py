@@ -31,13 +31,14 @@ from gw.relay.places import Places
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
-from gw.web.connection import Connection, ServerLimits
+from gw.web.connection import Connection
 from gw.web.drain import LAST_REQUEST_S, Drain
 from gw.web.hand_over import OtherProcess
 from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import Head, Repeated, head_end, parse_head
 from gw.web.http_server_websocket import ServerWebSocket
+from gw.web.server_limits import ServerLimits
 
 
 @attrs.frozen(kw_only=True)
@@ -61,7 +62,6 @@ _WITHOUT_BODY = (b"GET", b"HEAD")
 """A body of theirs has no meaning (RFC 9110 9.3.1), but its framing is checked as every other's."""
 
 log = structlog.get_logger("gw.web")
-
 
 _FIRST_HEAD_LEAST = 0.8
 """Share of `head_s` after which the first unused connections are closed: thousands that were opened in one moment, and all close in

@@ -27,10 +27,11 @@ from gw.net.ws_core import SERVER, WsSession
 from gw.types.asgi import ASGIApp, Message, Scope
 from gw.types.pending import Pending
 from gw.web import http_errors
-from gw.web.connection import PIECE_BYTES, UNREAD_BYTES, Connection
+from gw.web.connection import UNREAD_BYTES, Connection
 from gw.web.http_errors import Refused, closing_response
 from gw.web.http_server_exchange import base_scope
 from gw.web.http_server_head import Head
+from gw.web.server_limits import PIECE_BYTES
 
 DENIAL_BYTES = 65_536
 LEAVE_S = 5.0  # for an app to finish after the client's close frame

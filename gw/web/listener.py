@@ -25,10 +25,10 @@ from gw.net.transport import LOST
 from gw.net.unreachable import EXHAUSTED
 from gw.telemetry.clock import Clock
 from gw.web import http_errors
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.hand_over import OtherProcess
 from gw.web.http_server import Dispatch, HttpServer, log_crash
+from gw.web.server_limits import ServerLimits
 
 BACKLOG = 4_096
 ACCEPTS_PER_PASS = 64  # connections accepted before other tasks get a turn

@@ -21,7 +21,7 @@ from gw.relay.relay import Relay
 from gw.telemetry.clock import utc_day
 from gw.telemetry.exposition import text_of
 from gw.telemetry.histogram import Histogram
-from gw.telemetry.metrics import MetricFacts
+from gw.telemetry.metric_facts import MetricFacts
 from gw.types.bank import MEMBER_DEAD_S
 from gw.types.compiled import Edition, edition_of
 from gw.web import static_files

@@ -32,10 +32,10 @@ from gw.telemetry.process_limits import connections_possible, streams_possible
 from gw.types.notices import GateNotice
 from gw.types.usage import Intent
 from gw.types.worker_state import WorkerState
-from gw.web.connection import ServerLimits
 from gw.web.dispatcher import Dispatcher
 from gw.web.drain import Drain
 from gw.web.listener import bind, open_server, url_of
+from gw.web.server_limits import ServerLimits
 from gw.workers.arrivals import Arrivals
 from gw.workers.keeper_bank import KeeperBank
 from gw.workers.messages import (

@@ -46,11 +46,11 @@ from gw.types.secret import Secret
 from gw.types.usage import Intent
 from gw.types.worker_state import WorkerFigures
 from gw.web.authorization import fenced
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp
 from gw.web.http_server_head import Head
 from gw.web.listener import Listener, bind, open_server, tls_context
+from gw.web.server_limits import ServerLimits
 from gw.workers.capture_forwarder import CaptureForwarder
 from gw.workers.channel import receive_blocking
 from gw.workers.connection_sender import ConnectionSender

@@ -10,9 +10,9 @@ import msgspec
 import trio
 import trio.testing
 
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
+from gw.web.server_limits import ServerLimits
 from tests.fakes.net import StreamTransport
 
 

@@ -21,7 +21,7 @@ from gw.net.http1 import Pool
 from gw.net.transport import Transport
 from gw.net.ws_frames import Splitter
 from gw.reconcile.files import FORMS, read_usage
-from gw.store.journal import read_lines
+from gw.store.journal_files import read_lines
 from gw.types.audio import PCM_24K
 from gw.types.stt import ListenRequest
 from gw.web.http_errors import Refused

@@ -8,8 +8,8 @@ import pytest
 from gw.errors import ProviderRejected, UpstreamProtocolError
 from gw.net.http1 import Origin
 from gw.providers import azure_speech
+from gw.providers.recording_call import WavRecording
 from gw.providers.sim import fsk
-from gw.providers.speech_call import WavRecording
 from gw.types.audio import PCM_16K, PCM_24K, AudioFormat
 from gw.types.secret import Secret
 from gw.types.stt import Final, ListenEnd, ListenRequest, TranscribeRequest

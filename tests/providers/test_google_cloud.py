@@ -8,7 +8,7 @@ import pytest
 from gw.errors import ProviderRejected
 from gw.net.http1 import Origin
 from gw.providers import google_cloud
-from gw.providers.speech_call import WavRecording
+from gw.providers.recording_call import WavRecording
 from gw.types.audio import PCM_16K, PCM_24K
 from gw.types.secret import Secret
 from gw.types.stt import TranscribeRequest

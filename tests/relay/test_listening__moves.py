@@ -13,7 +13,7 @@ from gw.errors import AllCandidatesFailed, GwError, ProviderError
 from gw.providers.sim import fsk
 from gw.relay import session_audio
 from gw.telemetry.exposition import text_of
-from gw.telemetry.metrics import MetricFacts
+from gw.telemetry.metric_facts import MetricFacts
 from gw.types.audio import AudioFormat
 from gw.types.ids import Caller
 from gw.types.stt import Final, Interim, ListenRequest

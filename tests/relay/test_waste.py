@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from gw.pricing.book import Price, PriceBook
+from gw.relay.playback import Playback
 from gw.relay.speech_progress import SpeechProgress, SpokenText
-from gw.relay.waste import NO_WASTE, Playback, Waste, played_part, sent_part, waste_of
+from gw.relay.waste import NO_WASTE, Waste, played_part, sent_part, waste_of
 from gw.types.usage import Cost, Usage
 
 TEXT = "one two three four five six seven eight nine ten"

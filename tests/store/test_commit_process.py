@@ -20,7 +20,7 @@ from gw.store.commit_process import CommitProcess
 from gw.store.commit_program import CommitStart
 from gw.store.committer import Committer, ProcessEnded
 from gw.store.entity_rows import Change
-from gw.store.journal import segment_paths
+from gw.store.journal_files import segment_paths
 from gw.store.pipe_messages import LENGTH, framed
 from gw.store.sqlite import open_writer
 from gw.store.sqlite_records import SqliteTarget

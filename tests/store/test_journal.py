@@ -3,7 +3,8 @@ import stat
 import pytest
 
 from gw.errors import StoreUnavailable
-from gw.store.journal import SEGMENT_BYTES, Journal, read_lines, read_record_lines, segment_paths
+from gw.store.journal import SEGMENT_BYTES, Journal
+from gw.store.journal_files import read_lines, read_record_lines, segment_paths
 from gw.store.record_lines import decode_record
 from tests.fakes.disk import files_end_at
 from tests.fakes.records import intent, record

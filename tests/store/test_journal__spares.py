@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import stat
+from types import SimpleNamespace
 
 import pytest
 
 from gw.store import journal as journals
-from gw.store.journal import Journal, read_lines, segment_paths
+from gw.store.journal import Journal
+from gw.store.journal_files import read_lines, segment_paths
 from tests.fakes.disk import files_end_at
 from tests.fakes.records import record
 
@@ -71,6 +73,6 @@ def test_those_of_a_killed_process_are_replaced(db):
 
 def test_a_small_disk_keeps_its_space(db, monkeypatch):
     journal = Journal(db, segment_bytes=2_000, spares=3)
-    monkeypatch.setattr(journals.Spares, "_free", lambda self: 2_000 * 100 * 2)
+    monkeypatch.setattr(journals.os, "statvfs", lambda folder: SimpleNamespace(f_bavail=100 * 2, f_frsize=2_000))
     journal.spares.fill()
     assert len(spares(db)) == 2

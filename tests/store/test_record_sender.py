@@ -10,7 +10,8 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from gw.store import record_sender
-from gw.store.journal import Journal, segment_paths
+from gw.store.journal import Journal
+from gw.store.journal_files import segment_paths
 from gw.store.record_lines import record_id
 from gw.store.record_sender import MOST_OUTSTANDING, RecordSender, SentBatch
 from gw.store.writer import GATHER_S, QUEUED

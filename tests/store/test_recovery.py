@@ -10,7 +10,8 @@ from structlog.testing import capture_logs
 
 from gw.store import requests, rollups
 from gw.store.batches import write_batch, write_possible
-from gw.store.journal import Journal, read_lines, segment_paths
+from gw.store.journal import Journal
+from gw.store.journal_files import read_lines, segment_paths
 from gw.store.recovery import Replayed, interrupted, replay
 from gw.store.sqlite import open_writer
 from gw.types.usage import Usage

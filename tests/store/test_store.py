@@ -11,7 +11,7 @@ import trio.testing
 
 from gw.errors import DatabaseLocked, StoreUnavailable
 from gw.store import lock_file, requests
-from gw.store.journal import read_lines, segment_paths
+from gw.store.journal_files import read_lines, segment_paths
 from gw.store.requests import LogFilter
 from gw.store.store import open_readonly, open_store
 from gw.store.writer import GATHER_S

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from gw.store.journal import segment_paths
+from gw.store.journal_files import segment_paths
 from gw.store.store import open_store
 from tests.fakes import stored
 from tests.fakes.nightly import times

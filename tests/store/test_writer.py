@@ -13,7 +13,7 @@ from gw.errors import DatabaseLocked
 from gw.store import requests, writer
 from gw.store.batches import write_batch
 from gw.store.committer import Committer
-from gw.store.journal import segment_paths
+from gw.store.journal_files import segment_paths
 from gw.store.sqlite import open_writer
 from gw.store.store import open_store
 from gw.telemetry.clock import DAY_S

@@ -8,7 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gw.telemetry.bucket_counts import BucketCounts
 from gw.telemetry.exposition import text_of
-from gw.telemetry.metrics import MAX_NAMES, MetricFacts, Metrics
+from gw.telemetry.metric_facts import MetricFacts
+from gw.telemetry.metrics import MAX_NAMES, Metrics
 from gw.types.usage import AttemptRecord, RequestRecord
 
 FACTS = MetricFacts(

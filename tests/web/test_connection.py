@@ -3,8 +3,9 @@ import trio
 import trio.testing
 
 from gw.net.poller import Poller
-from gw.web.connection import LINGER_S, PIECE_BYTES, UNREAD_BYTES, Connection, ServerLimits
+from gw.web.connection import LINGER_S, UNREAD_BYTES, Connection
 from gw.web.drain import Drain
+from gw.web.server_limits import PIECE_BYTES, ServerLimits
 from tests.fakes.net import StreamTransport
 
 

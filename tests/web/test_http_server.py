@@ -3,9 +3,9 @@ import structlog
 import trio
 import trio.testing
 
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
+from gw.web.server_limits import ServerLimits
 from tests.fakes.edge import Client, StalledStream, Stuck, echo, open_host, read_all, request, respond
 from tests.fakes.net import StreamTransport
 

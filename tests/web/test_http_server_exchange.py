@@ -5,10 +5,11 @@ import trio
 import trio.testing
 
 from gw.net.tcp import TcpStream
-from gw.web.connection import Connection, ServerLimits
+from gw.web.connection import Connection
 from gw.web.drain import Drain
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import parse_head
+from gw.web.server_limits import ServerLimits
 
 
 class Clock:

@@ -14,9 +14,9 @@ from websockets.sync.client import connect
 
 from gw.config.settings import Serve
 from gw.web import listener
-from gw.web.connection import ServerLimits
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
+from gw.web.server_limits import ServerLimits
 from tests.fakes.edge import Client, Stuck, echo, read_all, request, respond
 
 

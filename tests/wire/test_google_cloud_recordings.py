@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gw.errors import ClientProtocolError, UpstreamProtocolError
-from gw.providers.speech_call import WavRecording
+from gw.providers.recording_call import WavRecording
 from gw.types.audio import PCM_16K, AudioFormat
 from gw.types.stt import ListenRequest, TranscribeRequest
 from gw.wire import google_cloud_recordings as recordings

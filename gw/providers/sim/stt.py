@@ -8,11 +8,11 @@ from contextlib import aclosing, asynccontextmanager, closing
 
 import trio
 
+from gw.providers.recording_call import closing_chunks
 from gw.providers.sim import fsk, tone_audio
 from gw.providers.sim.call import SimCall, SimSession, start_call
 from gw.providers.sim.script import tokens
 from gw.providers.spec import Account, ListenSession, TranscribeStream, rejected
-from gw.providers.speech_call import closing_chunks
 from gw.types import stt
 from gw.types.audio import AudioFormat
 from gw.types.stt import ListenEvent, ListenRequest, TranscribeEvent, TranscribeRequest, Transcript

@@ -18,7 +18,8 @@ from structlog.testing import capture_logs
 from gw.errors import DatabaseLocked, DatabaseUnusable, StoreUnavailable
 from gw.store import queries
 from gw.store.entity_rows import Change
-from gw.store.journal import Journal, segment_paths
+from gw.store.journal import Journal
+from gw.store.journal_files import segment_paths
 from gw.store.postgres import pg_connection, pg_schema
 from gw.store.postgres.postgres_store import open_postgres_readonly, open_postgres_store
 from gw.telemetry.clock import DAY_S
