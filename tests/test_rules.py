@@ -356,7 +356,8 @@ def test_compiled_functions_bind_each_name_to_one_kind_of_error():
 @pytest.mark.parametrize(
     "source",
     [
-        "class A(msgspec.Struct, frozen=True): ...", "class A(Base, status=429): ...", "class A:\n    class B: ...", "async def f():\n    yield 1",
+        "class A(msgspec.Struct, frozen=True): ...", "class A(Base, status=429): ...",
+        "class A:\n    class B: ...", "async def f():\n    yield 1",
         "try: ...\nexcept* ValueError: ...", "class A:\n    x: int = attrs.field(factory=int)",
         "def f():\n    with open('a') as b:\n        yield b",
         "async def f():\n    try: ...\n    finally:\n        if a:\n            await a()", "memoryview(a)[send(a) + len(b) :]",
