@@ -190,8 +190,9 @@ class OtlpExporter:
     async def _running(self) -> trio.Process:
         if self._process is None:
             self._process = await trio.lowlevel.open_process(
-                [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment
-            )
+                [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment,
+                process_group=0,  # out of reach of Ctrl-C
+            )  # fmt: skip
             make_room(self._process)
             await send_to(self._process, self._start)
         return self._process

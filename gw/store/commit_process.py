@@ -128,7 +128,7 @@ class CommitProcess:
         if self._process is None:
             self._process = await trio.lowlevel.open_process(
                 [sys.executable, "-c", _PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                pass_fds=(self._lock,), env=child_environment(),
+                pass_fds=(self._lock,), env=child_environment(), process_group=0,  # out of reach of Ctrl-C
             )  # fmt: skip
             await send_to(self._process, self._start)
         return self._process

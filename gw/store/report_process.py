@@ -155,7 +155,7 @@ class ReportProcess:
                 command = [sys.executable, "-c", _PROGRAM, str(process_end.fileno())]
                 start = partial(
                     trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, check=False,
-                    pass_fds=(process_end.fileno(),), env=child_environment(),
+                    pass_fds=(process_end.fileno(),), env=child_environment(), process_group=0,  # out of reach of Ctrl-C
                 )  # fmt: skip
                 async with trio.open_nursery() as nursery:
                     process: trio.Process = await nursery.start(start)

@@ -85,6 +85,7 @@ async def test_records_changes_and_imports_go_through_the_process(path):
         assert not store.starting
         pid = executor(store).pid
         assert children(os.getpid(), "gw.store.commit_program") == [pid]
+        assert os.getpgid(pid) == pid  # Ctrl-C in a terminal does not reach it, also while it starts
         assert await store.load([record("old", timestamp=NOON - DAY_S), record()]) == 1
         await store.change(project("shop"))
         assert executor(store).pid == pid

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from types import SimpleNamespace
 
 import pytest
 
@@ -73,6 +72,6 @@ def test_those_of_a_killed_process_are_replaced(db):
 
 def test_a_small_disk_keeps_its_space(db, monkeypatch):
     journal = Journal(db, segment_bytes=2_000, spares=3)
-    monkeypatch.setattr(journals.os, "statvfs", lambda folder: SimpleNamespace(f_bavail=100 * 2, f_frsize=2_000))
+    monkeypatch.setattr(journals.os, "statvfs", lambda folder: os.statvfs_result((2_000, 2_000, 1_000, 200, 200, 0, 0, 0, 0, 255)))
     journal.spares.fill()
     assert len(spares(db)) == 2

@@ -243,3 +243,11 @@ async def test_several_questions_on_one_way(path):
         assert two == str((3, one))
         assert three == []
         assert await store.read(_pid) == one
+
+
+async def test_ctrl_c_in_a_terminal_does_not_reach_the_process(path):
+    """A terminal signals the group of its program, also while Python still loads modules."""
+    async with open_store(path, clock=HandClock(), processes=True) as store:
+        await ready(store)
+        pid = await store.read(_pid)
+        assert os.getpgid(pid) == pid
