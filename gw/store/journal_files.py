@@ -42,7 +42,7 @@ def bad_path(segment: Path) -> Path:
 
 
 def keep_unreadable(segment: Path) -> Path | None:
-    """Append the unreadable lines of a segment to a file of their own; return it, None if there are none. Raises OSError."""
+    """Append the unreadable lines of a segment to a file of their own; return that, or None for a segment without any. Raises OSError."""
     with segment.open("rb") as file:
         lines = [line for line in file if line.endswith(b"\n") and decode_line(line) is None]
     if not lines:

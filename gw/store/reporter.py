@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -142,7 +141,6 @@ class Reporter:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the gateway ends this process
     with suppress(OSError):
         if sys.platform == "linux":
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))

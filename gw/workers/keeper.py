@@ -132,6 +132,7 @@ class Keeper:
         gateway.background.occupancy = drain
         dispatcher = Dispatcher(gateway, plane, plane.serves, drain)
         drain.follow = self._follow_drain
+        self._follow_drain()  # it may have begun
         async with trio.open_nursery() as nursery:
             nursery.start_soon(plane.run)
             nursery.start_soon(dispatcher.load_soon)
@@ -146,7 +147,6 @@ class Keeper:
                 task_status.started(await self._start_workers())
                 nursery.start_soon(self._look_after)
                 await drain.wait_begun()
-                self._stopping.set()
                 await self._wait_ended()
             await drain.wait_idle()  # what goes on after its request was answered
             nursery.cancel_scope.cancel()
@@ -170,7 +170,9 @@ class Keeper:
         return [url_of(sock, tls=serve.tls_cert is not None) for sock in self._reserved]
 
     async def _wait_listening(self) -> None:
-        while any(place.process is None or place.process.state != "serving" for place in self._places):
+        while not self._stopping.is_set() and any(
+            place.process is None or place.process.state != "serving" for place in self._places
+        ):
             for place in self._places:
                 if place.process is not None and (refused := place.process.refused) is not None:
                     raise OSError(refused.errno, refused.why)
@@ -188,6 +190,8 @@ class Keeper:
         while not self._stopping.is_set():
             process = self._spare if self._spare is not None else await self._spawn()
             self._spare = None
+            if self._stopping.is_set():
+                return  # `_wait_ended` ends the process, which has not begun
             began = trio.current_time()
             self._begin(process, place)
             while process.state != "ended":
@@ -322,6 +326,8 @@ class Keeper:
         assert self._drain is not None
         within_s = self._drain.deadline - trio.current_time()
         if self._drain.draining:
+            self._stopping.set()
+            self._note_change()  # also while the first workers start
             self._send_to_all(DrainStep(step="begin", within_s=within_s) if within_s > 0 else DrainStep(step="halt"))
         elif self._drain.leaving:
             self._send_to_all(DrainStep(step="announce"))

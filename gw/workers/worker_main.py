@@ -276,7 +276,7 @@ class Worker:
         )  # fmt: skip
 
     async def _stop_on_signal(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Stop at SIGTERM or SIGINT once the keeper is gone. Until then it says when: a terminal signals the whole group."""
+        """Stop at SIGTERM or SIGINT once the keeper is gone. Until then it says when: service managers signal all processes."""
         with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             task_status.started()
             async for number in signals:

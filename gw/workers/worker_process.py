@@ -159,8 +159,8 @@ class WorkerProcess:
         descriptors = (self._far_control.fileno(), self._far_connections.fileno())
         command = [sys.executable, "-c", PROGRAM, *map(str, descriptors)]
         process = await trio.lowlevel.open_process(
-            command, stdin=subprocess.DEVNULL, pass_fds=descriptors, env=environment
-        )
+            command, stdin=subprocess.DEVNULL, pass_fds=descriptors, env=environment, process_group=0,  # out of reach of Ctrl-C
+        )  # fmt: skip
         self._far_control.close()
         self._far_connections.close()
         self.pid, self._process = process.pid, process
