@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from gw.pricing.book import Price, PriceBook
-from gw.relay.playback import Playback
 from gw.relay.speech_progress import SpeechProgress, SpokenText
 from gw.relay.waste import NO_WASTE, Waste, played_part, sent_part, waste_of
 from gw.types.usage import Cost, Usage
@@ -55,15 +54,6 @@ def test_after_an_interruption_counting_begins_anew():
     made.dropped()
     assert made.offset_at(1.0, len(TEXT), complete=False) == len(TEXT)
     assert made.offset_at(2.0, len(TEXT) + 40, complete=False) == len(TEXT) + 15
-
-
-def test_audio_is_played_in_turn_and_no_faster_than_real_time():
-    playback = Playback()
-    playback.send(2.0, now=10.0)
-    playback.send(2.0, now=10.5)
-    assert [playback.played_s(now) for now in (10.0, 11.0, 13.0, 14.0, 20.0)] == [0.0, 1.0, 3.0, 4.0, 4.0]
-    playback.send(1.0, now=20.0)
-    assert [playback.played_s(now) for now in (20.0, 20.5, 21.0)] == [4.0, 4.5, 5.0]
 
 
 def test_waste_is_the_difference_of_two_costs():
