@@ -29,12 +29,13 @@ def test_ctrl_c_ends_workers_that_start(tmp_path):
         [sys.executable, "-m", "gw", "serve"], cwd=tmp_path, env=environment, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     ) as gateway:  # fmt: skip
-        deadline = time.monotonic() + 60
-        while len(children(gateway.pid, "gw.workers.worker_start")) < 2:
-            assert gateway.poll() is None
-            assert time.monotonic() < deadline
-            threading.Event().wait(0.001)
-        os.killpg(gateway.pid, signal.SIGINT)
+        try:
+            deadline = time.monotonic() + 60
+            while len(children(gateway.pid, "gw.workers.worker_start")) < 2:
+                assert time.monotonic() < deadline
+                threading.Event().wait(0.001)
+        finally:
+            os.killpg(gateway.pid, signal.SIGINT)
         output, _ = gateway.communicate(timeout=60)
     assert gateway.returncode == 0
     assert "Traceback" not in output

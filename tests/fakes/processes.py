@@ -11,7 +11,15 @@ from pathlib import Path
 def children(pid: int, module: str = "") -> list[int]:
     """Return the children of a process, of all its threads, whose command line has `module`."""
     listed = [child for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()]
-    return [int(child) for child in listed if module.encode() in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [int(child) for child in listed if module.encode() in _command_line(child)]
+
+
+def _command_line(pid: str) -> bytes:
+    """Return b"" for a process that has ended since it was listed."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def state(pid: int) -> str:
