@@ -13,6 +13,7 @@ from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.http_handler import answer_chat, answer_document
 from gw.errors import GwError
 from gw.relay.relay import ChatAnswer
+from gw.types.pending import Pending
 from gw.wire import anthropic_count_tokens, anthropic_messages_answer, sse
 from gw.wire.anthropic_messages_answer import MessagesEncoder
 from gw.wire.anthropic_messages_request import parse_request
@@ -46,7 +47,7 @@ def _beta(exchange: HttpExchange) -> bytes:
     return b",".join(value for name, value in exchange.scope["headers"] if name == b"anthropic-beta")
 
 
-async def messages(exchange: HttpExchange) -> None:
+async def messages(exchange: HttpExchange) -> Pending:
     request = await exchange.decoded(partial(parse_request, beta=_beta(exchange)))
 
     def encoder(answer: ChatAnswer) -> MessagesEncoder:
@@ -55,7 +56,7 @@ async def messages(exchange: HttpExchange) -> None:
             input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN, thinking=request.wants_thinking,
         )
 
-    await answer_chat(exchange, request, encoder)
+    return answer_chat(exchange, request, encoder)
 
 
 async def count_tokens(exchange: HttpExchange) -> None:

@@ -85,7 +85,7 @@ async def timed(exchange: HttpExchange) -> None:
             body = msgspec.json.encode(elevenlabs_speak.timed_object(http_handler.join_audio(events), timings))
             await send_response(exchange.send, 200, JSON, body, http_handler.answer_headers(exchange, answer))
 
-    await http_handler.while_connected(exchange, work)
+    await http_handler.while_connected(exchange, work())
 
 
 async def timed_stream(exchange: HttpExchange) -> None:

@@ -17,6 +17,7 @@ from gw.gateway import Gateway
 from gw.relay.large_requests import LARGE_BYTES
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.ids import Caller
+from gw.types.pending import Pending
 from gw.wire import sse
 
 T = TypeVar("T")
@@ -70,7 +71,8 @@ class HttpExchange(msgspec.Struct, eq=False):
         return await self.gateway.relay.in_flight.large.in_thread(partial(decode, body))
 
 
-Handler = Callable[[HttpExchange], Awaitable[None]]
+Handler = Callable[[HttpExchange], Awaitable[Pending]]
+"""Answers a request, or returns the wait for its answer: a handler that has ended holds nothing while a long answer streams."""
 
 Routes: TypeAlias = Mapping[tuple[str, str], Handler]
 """Method and path → handler."""

@@ -53,7 +53,8 @@ async def serve(
         if (coding := request_io.content_coding(scope)) is not None:
             receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())
         exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
-        await handler(exchange)
+        if (pending := await handler(exchange)) is not None:
+            await pending
     except GwError as error:
         if exchange is not None and exchange.started:
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
@@ -126,9 +127,9 @@ def _header_text(text: str) -> bytes:
     return escaped(text).encode("ascii", "backslashreplace")
 
 
-def while_connected(exchange: HttpExchange, work: Callable[[], Awaitable[None]]) -> Awaitable[None]:
-    """Run `work`, cancelled when the client leaves: by our own host, or by a task of ours on a host that does not cancel."""
-    return work() if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
+def while_connected(exchange: HttpExchange, work: Awaitable[None]) -> Awaitable[None]:
+    """Await `work`, cancelled when the client leaves: by our own host, or by a task of ours on a host that does not cancel."""
+    return work if cancels(exchange.scope) else until_disconnect(exchange.receive, work)
 
 
 def stream_events(
@@ -136,54 +137,57 @@ def stream_events(
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None = None,
 ) -> Awaitable[None]:
     """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment was sent before."""
+    return while_connected(exchange, _stream_events(exchange, opening, encoder, instead))
 
-    async def work() -> None:
-        response = SseResponse(exchange.send, exchange.id_headers)
-        exchange.keepalive.watch(response)
-        try:
-            async with opening as answer:
-                exchange.keepalive.forget(response)
-                if instead is not None and not response.started and await instead(answer):
-                    return
-                await response.begin(answer_headers(exchange, answer))
-                encode = encoder(answer)
-                while not answer.done:
-                    data = encode(await answer.receive())
-                    if data or answer.done:
-                        await response.write(data, more=not answer.done)
-        except GwError as error:
-            if not response.started:
-                raise
-            await response.write(_in_band(exchange, error), more=False)
-        finally:
+
+async def _stream_events(
+    exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E],
+    instead: Callable[[Response[S, E]], Awaitable[bool]] | None,
+) -> None:  # fmt: skip
+    response = SseResponse(exchange.send, exchange.id_headers)
+    exchange.keepalive.watch(response)
+    try:
+        async with opening as answer:
             exchange.keepalive.forget(response)
-
-    return while_connected(exchange, work)
+            if instead is not None and not response.started and await instead(answer):
+                return
+            await response.begin(answer_headers(exchange, answer))
+            encode = encoder(answer)
+            while not answer.done:
+                data = encode(await answer.receive())
+                if data or answer.done:
+                    await response.write(data, more=not answer.done)
+    except GwError as error:
+        if not response.started:
+            raise
+        await response.write(_in_band(exchange, error), more=False)
+    finally:
+        exchange.keepalive.forget(response)
 
 
 def stream_lines(
     exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E], content_type: bytes
 ) -> Awaitable[None]:
     """Relay an answer in a form without room for keep-alive comments. Its head is sent with the first content."""
+    return while_connected(exchange, _stream_lines(exchange, opening, encoder, content_type))
 
-    async def work() -> None:
-        started = False
-        try:
-            async with opening as answer:
-                encode = encoder(answer)
-                while not answer.done:
-                    data = encode(await answer.receive())
-                    if not started:
-                        started = True
-                        await send_start(exchange.send, content_type, answer_headers(exchange, answer))
-                    if data or answer.done:
-                        await send_body(exchange.send, data, more=not answer.done)
-        except GwError as error:
-            if not started:
-                raise
-            await send_body(exchange.send, _in_band(exchange, error), more=False)
 
-    return while_connected(exchange, work)
+async def _stream_lines(exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E], content_type: bytes) -> None:
+    started = False
+    try:
+        async with opening as answer:
+            encode = encoder(answer)
+            while not answer.done:
+                data = encode(await answer.receive())
+                if not started:
+                    started = True
+                    await send_start(exchange.send, content_type, answer_headers(exchange, answer))
+                if data or answer.done:
+                    await send_body(exchange.send, data, more=not answer.done)
+    except GwError as error:
+        if not started:
+            raise
+        await send_body(exchange.send, _in_band(exchange, error), more=False)
 
 
 def _in_band(exchange: HttpExchange, error: GwError) -> bytes:
@@ -234,22 +238,25 @@ def answer_chat(
     `passes_raw`: a whole answer of an upstream of the same dialect goes out unchanged.
     """
     opening = exchange.gateway.relay.chat(request, exchange.caller)
-
-    async def work() -> None:
-        events: list[ChatEvent] = []
-        async with opening as answer:
-            while not answer.done:
-                events += await answer.receive()
-            first = events[0]
-            raw = first.raw if passes_raw and isinstance(first, Completion) else None
-            body = raw if raw is not None else encoder(answer).answer(events)
-            await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
-
     if not request.stream:
-        return while_connected(exchange, work)
+        return while_connected(exchange, _send_chat(exchange, opening, encoder, passes_raw))
     if lines is not None:
         return stream_lines(exchange, opening, lambda answer: encoder(answer).encode, lines)
     return stream_events(exchange, opening, lambda answer: encoder(answer).encode)
+
+
+async def _send_chat(
+    exchange: HttpExchange, opening: AbstractAsyncContextManager[ChatAnswer], encoder: Callable[[ChatAnswer], ChatAnswerEncoder],
+    passes_raw: bool,
+) -> None:  # fmt: skip
+    events: list[ChatEvent] = []
+    async with opening as answer:
+        while not answer.done:
+            events += await answer.receive()
+        first = events[0]
+        raw = first.raw if passes_raw and isinstance(first, Completion) else None
+        body = raw if raw is not None else encoder(answer).answer(events)
+        await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
 
 def answer_document(
@@ -266,7 +273,7 @@ def answer_document(
                 body = encode(body, answer)
             await send_response(exchange.send, 200, JSON, body, answer_headers(exchange, answer))
 
-    return while_connected(exchange, work)
+    return while_connected(exchange, work())
 
 
 def answer_speech(
@@ -278,7 +285,7 @@ def answer_speech(
         async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
             await send_audio(exchange, answer, extra_headers(answer) if extra_headers is not None else None)
 
-    return while_connected(exchange, work)
+    return while_connected(exchange, work())
 
 
 def answer_transcript(
@@ -303,7 +310,7 @@ def answer_transcript(
                 body = complete(body)
             await send_response(exchange.send, 200, content_type.encode(), body, answer_headers(exchange, answer))
 
-    return while_connected(exchange, work)
+    return while_connected(exchange, work())
 
 
 async def read_transcript(answer: Response[S, TextDelta | Transcript]) -> Transcript:

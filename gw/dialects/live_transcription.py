@@ -83,10 +83,13 @@ class _ClientMessages:
         self._protocol = protocol
         self._binary_is_audio, self._send_audio = protocol.binary_is_audio, live.send_audio_or_pending
 
-    async def receive(self, early: Sequence[ClientMessage]) -> None:
+    def receive(self, early: Sequence[ClientMessage]) -> Awaitable[None]:
         """Handle the messages of `early`, then those that come, until the client leaves."""
-        if (pending := _each(early, self._handle)) is not None:
-            await pending
+        pending = _each(early, self._handle)
+        return self._session.socket.for_each_message(self._take) if pending is None else self._receive_after(pending)
+
+    async def _receive_after(self, pending: Awaitable[None]) -> None:
+        await pending
         await self._session.socket.for_each_message(self._take)
 
     def _take(self, frame: Frame) -> Pending:

@@ -16,6 +16,7 @@ from gw.dialects.arriving_upload import ReceivedRequest, receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
+from gw.types.pending import Pending
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio, x_groq
 from gw.wire.chat_functions import is_older
@@ -27,7 +28,7 @@ _GROQ_PATHS = "/openai/v1/"
 """Groq's own paths begin like our mount of OpenAI's."""
 
 
-async def chat_completions(exchange: HttpExchange) -> None:
+async def chat_completions(exchange: HttpExchange) -> Pending:
     request = await exchange.decoded(parse_request)
     if deployment := _deployment(exchange):
         request = msgspec.structs.replace(request, model=deployment)
@@ -40,7 +41,7 @@ async def chat_completions(exchange: HttpExchange) -> None:
             groq_request=exchange.caller.request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
         )
 
-    await http_handler.answer_chat(exchange, request, encoder)
+    return http_handler.answer_chat(exchange, request, encoder)
 
 
 async def embeddings(exchange: HttpExchange) -> None:

@@ -21,6 +21,7 @@ from gw.dialects.request_io import send_response
 from gw.errors import GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer
+from gw.types.pending import Pending
 from gw.wire.openai_responses_answer import ResponsesEncoder
 from gw.wire.openai_responses_request import Item, ResponsesRequest, parse_request
 
@@ -100,7 +101,7 @@ class StoredResponses:
         return None if stored is None else tuple(msgspec.json.decode(stored.items))
 
 
-async def _create(responses: StoredResponses, exchange: HttpExchange) -> None:
+async def _create(responses: StoredResponses, exchange: HttpExchange) -> Pending:
     caller = exchange.caller
     earlier: Callable[[str], tuple[Item, ...] | None] = partial(responses.conversation, caller.project)
     request = await exchange.decoded(partial(parse_request, earlier=earlier, missing=responses.where))
@@ -116,7 +117,7 @@ async def _create(responses: StoredResponses, exchange: HttpExchange) -> None:
         encoder.model = answer.call.model.name
         return encoder
 
-    await http_handler.answer_chat(exchange, request, begin)
+    return http_handler.answer_chat(exchange, request, begin)
 
 
 def _id(exchange: HttpExchange) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import trio
 
@@ -116,8 +116,8 @@ def cancels(scope: Scope) -> bool:
     return "gw.cancels" in scope.get("extensions", ())
 
 
-async def until_disconnect(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Run `work`, cancelled when the client leaves first: for hosts that do not cancel the app themselves."""
+async def until_disconnect(receive: Receive, work: Awaitable[None]) -> None:
+    """Await `work`, cancelled when the client leaves first: for hosts that do not cancel the app themselves."""
 
     async def listen() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -127,5 +127,5 @@ async def until_disconnect(receive: Receive, work: Callable[[], Awaitable[None]]
     with one_error():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
-            await work()
+            await work
             nursery.cancel_scope.cancel()

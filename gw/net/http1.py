@@ -293,6 +293,7 @@ class ClientExchange:
             transport.abort()
             raise
         self._response = response
+        self._head = self._body = b""  # a prompt is not kept for as long as its answer takes
         return response
 
     def _send(self, transport: Transport) -> Awaitable[bool] | None:

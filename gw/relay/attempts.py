@@ -28,13 +28,7 @@ from typing import ClassVar, Generic, TypeVar, cast
 import attrs
 import trio
 
-from gw.errors import (
-    ProviderError,
-    ProviderRefused,
-    Stopping,
-    UpstreamSlow,
-    one_error,
-)
+from gw.errors import ProviderError, ProviderRefused, Stopping, UpstreamSlow, one_error
 from gw.policy import hedge
 from gw.providers.spec import Account, ProviderSpec
 from gw.registry.catalog import Model
@@ -59,7 +53,7 @@ E = TypeVar("E")
 class OpenAttempt(Generic[S, E]):
     """The attempt that answers: its open stream, and the events up to and including its first content."""
 
-    __slots__ = ("attempt", "call", "events", "scope", "stream")
+    __slots__ = ("attempt", "call", "events", "has_content", "scope", "stream")
 
     def __init__(
         self, call: PreparedCall[S], attempt: Attempt, stream: S, events: list[E], scope: AttemptScope[S, E] | None = None
@@ -68,7 +62,13 @@ class OpenAttempt(Generic[S, E]):
         self.attempt = attempt
         self.stream = stream
         self.events = events
+        self.has_content = bool(events)
         self.scope = scope
+
+    def take_events(self) -> list[E]:
+        """Return the first events, to pass them on; they are not kept here for as long as the answer takes."""
+        events, self.events = self.events, []
+        return events
 
 
 class Overtaken(Exception):
@@ -376,7 +376,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         outcome = replacement or error
         now = self._request.meter.accounting.monotonic()
         fault = outcome if isinstance(outcome, ProviderError) else None
-        answered = opened is not None and (bool(opened.events) or self._attempt.ready_at is not None)
+        answered = opened is not None and (opened.has_content or self._attempt.ready_at is not None)
         self._call.leave(now, self._request.fault_of_vendor(fault), answered=answered)
         self._attempt.ended, self._attempt.error = now, fault
         if replacement is not None:

@@ -61,7 +61,7 @@ class Response(Generic[S, E]):
         self.spoken_share: Callable[[], float] | None = None
         """Returns the share of the answer's text that was spoken until now, where another request speaks it. Then the
         record of a complete answer waits for `close`, to be called when the speech is over."""
-        self._first_events: list[E] | None = opened.events
+        self._first_events: list[E] | None = opened.take_events()
         self._scope = opened.scope
         self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive
         self._counter = counter

@@ -141,7 +141,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         self._format_sent = opened.stream.format
         self._playback = Playback()
         super().__init__(meter, opened, self._part.counter, catalog, idle_s=idle_s)
-        for event in opened.events:
+        for event in self._first_events or ():
             if isinstance(event, VendorBilled):
                 self.vendor_figure, self.vendor_request_id = event.figure, event.request_id
 
@@ -236,7 +236,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         progress = SpeechProgress(self._text, self._successors.pace_of(opened.call.model))
         self._part = now_speaking = _Part(opened, request, progress, part.starts_s + part.progress.audio_s, self._now())
         self._counter, self.call = now_speaking.counter, opened.call
-        self._first_events, self._scope, self._receive = opened.events, opened.scope, opened.stream.receive
+        self._first_events, self._scope, self._receive = opened.take_events(), opened.scope, opened.stream.receive
 
     def _adapted(self, part: _Part, events: list[SpeakEvent]) -> list[SpeakEvent]:
         """Return events as part of one stream: their times count from its beginning, and its end has the usage of all."""

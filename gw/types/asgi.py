@@ -1,8 +1,7 @@
 """Names for the ASGI call shape (https://asgi.readthedocs.io, HTTP and WebSocket message format 2.5).
 
 Additions of the gateway's own host: `"gw.cancels"` is a key of `scope["extensions"]` when the app is cancelled as soon as
-its client leaves, so it need not watch `receive()` for a disconnect. `scope["state"]["drain"]` is the host's drain: its
-`draining` and `wait_begun()` let a long session end at a good place.
+its client leaves, so it need not watch `receive()` for a disconnect.
 `"gw.websocket"` among the extensions is the WebSocket session itself, whose messages can be taken where they are read.
 `scope["gw.known"]` is a dict of facts derived from the head, kept while the connection sends the same one again.
 `scope["gw.link"]` is the `gw.types.ids.Link` of the connection.

@@ -14,13 +14,11 @@ the app is cancelled at once (scope extension "gw.cancels").
 from __future__ import annotations
 
 import random
-import traceback
 import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
 
 import attrs
-import structlog
 import trio
 
 from gw.config.settings import Serve
@@ -32,6 +30,7 @@ from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
 from gw.web import http_errors
 from gw.web.connection import Connection
+from gw.web.crash_log import log_crash
 from gw.web.drain import LAST_REQUEST_S, Drain
 from gw.web.hand_over import OtherProcess
 from gw.web.http_errors import Refused
@@ -61,30 +60,11 @@ Dispatch = Callable[[bytes, bytes], HostedApp]
 _WITHOUT_BODY = (b"GET", b"HEAD")
 """A body of theirs has no meaning (RFC 9110 9.3.1), but its framing is checked as every other's."""
 
-log = structlog.get_logger("gw.web")
-
 _FIRST_HEAD_LEAST = 0.8
 """Share of `head_s` after which the first unused connections are closed: thousands that were opened in one moment, and all close in
 one, keep everybody else waiting for half a second."""
 _WAIT_AT_LEAST = 64  # requests that may wait for a place where the limit is small
 _LOOK_S = 0.05  # between two looks at the turns of WebSockets, while the gateway drains
-
-
-def log_crash(event: str, error: BaseException, **facts: object) -> None:
-    """Log where it failed, without the exception's text: that may quote a request."""
-    log.error(event, exc_type=_type_names(error), traceback="".join(_frames(error)), **facts)
-
-
-def _type_names(error: BaseException) -> str:
-    if isinstance(error, BaseExceptionGroup):
-        return ", ".join(_type_names(inner) for inner in error.exceptions)
-    return type(error).__name__
-
-
-def _frames(error: BaseException) -> list[str]:
-    if isinstance(error, BaseExceptionGroup):
-        return [line for inner in error.exceptions for line in _frames(inner)]
-    return traceback.format_tb(error.__traceback__)[-20:]
 
 
 class HttpServer:
@@ -190,7 +170,9 @@ def _idle() -> bool:
 class _RequestLoop:
     """The requests of one connection. `cancel_scope` is its only one: idleness, a drain and a client that leaves cancel it."""
 
-    __slots__ = ("_changes", "_connection", "_first", "_hosted", "_is_others", "_now", "_repeated", "_server", "cancel_scope", "clean")
+    __slots__ = (
+        "_app", "_changes", "_connection", "_first", "_hosted", "_is_others", "_now", "_repeated", "_server", "cancel_scope", "clean",
+    )  # fmt: skip
 
     def __init__(self, server: HttpServer, connection: Connection) -> None:
         self._server = server
@@ -215,9 +197,9 @@ class _RequestLoop:
             nursery.cancel_scope.cancel()
 
     async def run(self) -> None:
+        """Serve one request after the other. Their apps are awaited here: each coroutine in between costs at every wake-up."""
         connection = self._connection
-        keep = True
-        while keep and not connection.left:
+        while not connection.left:
             try:
                 end = await self._next_head()
                 if not end:
@@ -237,7 +219,20 @@ class _RequestLoop:
                 connection.unwatch()  # what the client sent before it left must still be read
                 self.clean = await self._websocket(head)
                 return
-            keep = await self._http(head)
+            crash: Exception | None = None
+            exchange = self._begin(head)
+            try:
+                if not exchange.body.done and head.method in _WITHOUT_BODY:
+                    await exchange.drop_body()
+                await self._app(exchange.scope(), exchange.receive, exchange.send)
+            except Exception as error:
+                crash = error
+            finally:
+                self._ended()
+            if (crash is not None or not exchange.is_over) and not await self._settle(exchange, crash):
+                return
+            self.clean = True
+            del exchange, crash  # not kept until the next request comes
 
     def _read_head(self, data: bytes) -> Head:
         """Parse the head and choose its app. Raises Refused."""
@@ -323,29 +318,20 @@ class _RequestLoop:
         await self._connection.linger()
         self.clean = True
 
-    async def _http(self, head: Head) -> bool:
-        """Run the app once. Returns whether the connection may carry another request."""
-        server, connection, hosted = self._server, self._connection, self._hosted
-        exchange = ServerExchange(head, connection, server.date, server.max_body_bytes)
-        app = server.admit(hosted)
-        crash: Exception | None = None
+    def _begin(self, head: Head) -> ServerExchange:
+        """Count the request that runs now, and choose what answers it: its app or, beyond the limits, a refusal."""
+        server, hosted = self._server, self._hosted
+        exchange = ServerExchange(head, self._connection, server.date, server.max_body_bytes)
+        self._app = server.admit(hosted)
         if hosted.counted:
             server.drain.enter()
-        connection.on_left = self.cancel_scope.cancel
-        try:
-            if not exchange.body.done and head.method in _WITHOUT_BODY:
-                await exchange.drop_body()
-            await app(exchange.scope(), exchange.receive, exchange.send)
-        except Exception as error:
-            crash = error
-        finally:
-            connection.on_left = None
-            if hosted.counted:
-                server.drain.leave()
-        if crash is None and exchange.complete and exchange.keep and exchange.body.done:
-            self.clean = True
-            return True
-        return await self._settle(exchange, crash)
+        self._connection.on_left = self.cancel_scope.cancel
+        return exchange
+
+    def _ended(self) -> None:
+        self._connection.on_left = None
+        if self._hosted.counted:
+            self._server.drain.leave()
 
     async def _settle(self, exchange: ServerExchange, crash: Exception | None) -> bool:
         """Finish or answer what the app left open. Returns whether the connection may carry another request."""
@@ -366,15 +352,7 @@ class _RequestLoop:
         return False
 
     async def _websocket(self, head: Head) -> bool:
-        if self._connection.reading:
-            return await self._session(head)
-        async with trio.open_nursery() as nursery:
-            self._connection.start_reading(nursery)
-            clean = await self._session(head)
-            nursery.cancel_scope.cancel()
-        return clean
-
-    async def _session(self, head: Head) -> bool:
+        """Run a WebSocket to its end. Returns whether the connection may end with a plain close."""
         server, connection, hosted = self._server, self._connection, self._hosted
         session = ServerWebSocket(head, connection)
         refused = session.handshake()
@@ -384,17 +362,22 @@ class _RequestLoop:
             await self._refuse(refused)
             return self.clean
         crash: Exception | None = None
-        server.drain.enter()
-        server.drain.sockets.add(session)
-        try:
-            await session.run(server.admit(hosted))
-        except Exception as error:
-            crash = error
-        finally:
-            server.drain.sockets.discard(session)
-            server.drain.leave()
-            session.is_busy = _idle  # the app's refers to the app's session
-        closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
-        if crash and not (closed or connection.left or connection.dead):
-            log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
-        return await session.finish(failed=crash is not None)
+        async with trio.open_nursery() as nursery:
+            if not connection.reading:
+                connection.start_reading(nursery)
+            server.drain.enter()
+            server.drain.sockets.add(session)
+            try:
+                await session.run(server.admit(hosted))
+            except Exception as error:
+                crash = error
+            finally:
+                server.drain.sockets.discard(session)
+                server.drain.leave()
+                session.is_busy = _idle  # the app's refers to the app's session
+            closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
+            if crash and not (closed or connection.left or connection.dead):
+                log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
+            clean = await session.finish(failed=crash is not None)
+            nursery.cancel_scope.cancel()
+        return clean

@@ -31,6 +31,7 @@ _CR, _LF, _NUL = b"\r\n\0"  # numbers: to look for a piece of one byte costs fiv
 _HOSTS_OWN_FIELDS = frozenset((b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _HOST_FIELDS = _HOSTS_OWN_FIELDS | {b"content-length"}
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
+_EXTENSIONS: Scope = {"gw.cancels": {}}
 
 
 class BodyTooSlow(RequestError):
@@ -67,15 +68,14 @@ def base_scope(head: Head, connection: Connection, kind: str, scheme: str) -> di
         "headers": head.headers,
         "client": connection.client,
         "server": connection.server,
-        "state": {"drain": connection.drain},
-        "extensions": {"gw.cancels": {}},
+        "extensions": _EXTENSIONS,
         "gw.known": {},
         "gw.link": connection.link,
     }
 
 
 class ServerExchange:
-    """`keep` says whether the connection may carry another request; true only once `complete`."""
+    """`keep` says whether the connection may carry another request, once `complete`."""
 
     __slots__ = (
         "_ahead", "_chunked", "_connection", "_continue", "_date", "_delivered", "_max_body_bytes", "_no_body", "_start",
@@ -108,6 +108,11 @@ class ServerExchange:
             head.scope = base_scope(head, self._connection, "http", "http")
             head.scope["method"] = head.method.decode("latin-1")
         return head.scope.copy()
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether all was sent and received, and the connection may carry another request."""
+        return self.complete and self.keep and self.body.done
 
     # ------------------------------------------------------------------ request
 
@@ -235,7 +240,7 @@ class ServerExchange:
                 return self._send_remainder(unsent, more)
             if not more:
                 self._end()
-        elif kind == "http.response.start" and self._start is None:
+        elif kind == "http.response.start" and self._start is None and not self.started:
             self._start = message
         else:
             raise RuntimeError(f"unexpected ASGI message {kind!r}")
@@ -253,7 +258,7 @@ class ServerExchange:
 
     def _framed(self, data: bytes, more: bool) -> bytes:
         """Return the bytes of a body message, with the response head before the first."""
-        if self.complete or self._start is None:
+        if self.complete or (self._start is None and not self.started):
             raise RuntimeError("a body message outside of a response")
         head = b"" if self.started else self._response_head()
         if self._unsent is not None:
@@ -268,8 +273,9 @@ class ServerExchange:
         return out if more else out + b"0\r\n\r\n"
 
     def _response_head(self) -> bytes:
-        assert self._start is not None
-        status, fields = self._start["status"], list(self._start.get("headers", ()))
+        start, self._start = self._start, None
+        assert start is not None
+        status, fields = start["status"], list(start.get("headers", ()))
         lines = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d Status" % status, self._date.line()]
         values = dict(fields)
         length = values.get(b"content-length")

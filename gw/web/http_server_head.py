@@ -62,12 +62,11 @@ class Head:
     """One parsed request head; httptools calls `on_url` and `on_header`."""
 
     __slots__ = (
-        "_special", "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path", "scope", "upgrade", "version",
+        "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path", "scope", "upgrade", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.headers: list[tuple[bytes, bytes]] = []  # names in lower case, in the order received
-        self._special: list[tuple[bytes, bytes]] = []
         self._target = b""
         self.method = b""
         self.version = "1.1"
@@ -83,11 +82,7 @@ class Head:
         self._target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name = name.lower()
-        field = (name, value.strip(b" \t"))
-        self.headers.append(field)
-        if name in _FRAMING:
-            self._special.append(field)
+        self.headers.append((name.lower(), value.strip(b" \t")))
 
     @property
     def path(self) -> str:
@@ -117,9 +112,10 @@ class Head:
 
     def _framing(self) -> None:
         hosts, fields = 0, dict[bytes, bytes]()
-        for name, value in self._special:
-            hosts += name == b"host"
-            fields[name] = fields[name] + b"," + value if name in _LISTS and name in fields else value
+        for name, value in self.headers:
+            if name in _FRAMING:
+                hosts += name == b"host"
+                fields[name] = fields[name] + b"," + value if name in _LISTS and name in fields else value
         connection, upgrade = fields.get(b"connection", b"").lower(), fields.get(b"upgrade", b"").lower()
         encoding = fields.get(b"transfer-encoding", b"")
         if b"expect" in fields:

@@ -128,8 +128,7 @@ class ServerWebSocket(WsSession):
         offered = [value for name, value in self._head.headers if name == b"sec-websocket-protocol"]
         names = [name.strip() for value in offered for name in value.decode("latin-1").split(",")]
         scope["subprotocols"] = [name for name in names if name]
-        scope["extensions"]["websocket.http.response"] = {}
-        scope["extensions"]["gw.websocket"] = self
+        scope["extensions"] = {**scope["extensions"], "websocket.http.response": {}, "gw.websocket": self}
         return scope
 
     # ------------------------------------------------------------------ from the client

@@ -25,9 +25,10 @@ from gw.net.transport import LOST
 from gw.net.unreachable import EXHAUSTED
 from gw.telemetry.clock import Clock
 from gw.web import http_errors
+from gw.web.crash_log import log_crash
 from gw.web.drain import Drain
 from gw.web.hand_over import OtherProcess
-from gw.web.http_server import Dispatch, HttpServer, log_crash
+from gw.web.http_server import Dispatch, HttpServer
 from gw.web.server_limits import ServerLimits
 
 BACKLOG = 4_096
@@ -145,7 +146,19 @@ class Listener:
         self.accepted += 1
         try:
             _configure(sock)
-            await self._serve_socket(sock)
+            tcp = TcpStream(sock)
+            transport = tcp if self._context is None else TlsStream(tcp, self._context, None)
+            try:
+                if isinstance(transport, TlsStream):
+                    with trio.fail_after(self._server.limits.head_s):
+                        await transport.shake_hands()
+                if self._open > self._server.limits.max_connections:
+                    transport.send_now(http_errors.overloaded("the gateway has reached its limit of connections").response())
+                else:
+                    await self._server.run_connection(transport)
+            finally:
+                with trio.move_on_after(CLOSE_S, shield=True):
+                    await transport.aclose()
         except* (*LOST, trio.TooSlowError):
             pass  # the client's side broke
         except* Exception as error:
@@ -153,21 +166,6 @@ class Listener:
         finally:
             self._open -= 1
             sock.close()
-
-    async def _serve_socket(self, sock: socket.socket) -> None:
-        tcp = TcpStream(sock)
-        transport = tcp if self._context is None else TlsStream(tcp, self._context, None)
-        try:
-            if isinstance(transport, TlsStream):
-                with trio.fail_after(self._server.limits.head_s):
-                    await transport.shake_hands()
-            if self._open > self._server.limits.max_connections:
-                transport.send_now(http_errors.overloaded("the gateway has reached its limit of connections").response())
-            else:
-                await self._server.run_connection(transport)
-        finally:
-            with trio.move_on_after(CLOSE_S, shield=True):
-                await transport.aclose()
 
 
 async def bind(host: str, port: int, *, shared: bool = False, listens: bool = True) -> list[socket.socket]:

@@ -54,7 +54,7 @@ class Router:
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         if cancels(scope):
             return self._serve(scope, send)
-        return until_disconnect(receive, lambda: self._serve(scope, send))
+        return until_disconnect(receive, self._serve(scope, send))
 
     async def _serve(self, scope: Scope, send: Send) -> None:
         reply = await self.reply(scope, None)

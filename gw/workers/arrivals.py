@@ -11,7 +11,8 @@ import trio
 from gw.net.tcp import TcpStream
 from gw.net.transport import LOST, Address
 from gw.web import http_errors
-from gw.web.http_server import HttpServer, log_crash
+from gw.web.crash_log import log_crash
+from gw.web.http_server import HttpServer
 from gw.workers.connection_sender import GivenConnection
 
 _READ_BYTES = 65_536

@@ -1,5 +1,6 @@
 """The pool: what it sends, which connections it keeps, how a call is cancelled."""
 
+import weakref
 from contextlib import suppress
 from functools import partial
 
@@ -330,6 +331,16 @@ async def test_a_body_in_pieces(pool, upstream):
     assert await call(pool, body) == b"abc" + b"d" * 70_000
     assert upstream.seen[0].headers[b"content-length"] == b"70003"
     assert body.closed == 1
+
+
+async def test_a_request_is_not_kept_for_as_long_as_its_answer_takes(pool, upstream):
+    body = Pieces(b"a prompt ", b"of many words")
+    kept = weakref.ref(body)
+    call = pool.open("up", b"POST", ORIGIN, b"/chat", [], body)
+    del body
+    async with call as response:
+        assert kept() is None
+        assert await response.read() == b"a prompt of many words"
 
 
 async def test_large_pieces_of_a_body_are_a_write_each(net, pool, upstream):

@@ -1,3 +1,6 @@
+import gc
+import weakref
+
 import pytest
 import structlog
 import trio
@@ -5,6 +8,7 @@ import trio.testing
 
 from gw.web.drain import Drain
 from gw.web.http_server import HostedApp, HttpServer
+from gw.web.http_server_exchange import ServerExchange
 from gw.web.server_limits import ServerLimits
 from tests.fakes.edge import Client, StalledStream, Stuck, echo, open_host, read_all, request, respond
 from tests.fakes.net import StreamTransport
@@ -40,6 +44,38 @@ async def test_what_was_found_about_a_head_is_kept_while_it_is_sent_again():
             await host.client.send(request("POST", path, body))
             assert (await host.client.response()).status == 200
     assert seen == [(0, "/data", b"1", b"a"), (0, "/data", b"4", b"four"), (2, "/data/2", b"1", b"b"), (3, "/data", b"1", b"c")]
+
+
+async def test_a_connection_that_waits_for_its_next_request_keeps_nothing_of_the_one_before():
+    async with open_host(echo) as host:
+        for _ in range(2):
+            await host.client.send(request(body=b"a prompt"))
+            assert (await host.client.response()).status == 200
+            await trio.testing.wait_all_tasks_blocked()
+            assert not [kept for kept in gc.get_objects() if isinstance(kept, ServerExchange)]
+
+
+async def test_the_head_of_a_response_is_not_kept_while_its_body_streams():
+    class Value(str):
+        """A header's value that can be looked for."""
+
+    kept, goes_on = [], trio.Event()
+
+    async def app(scope, receive, send):
+        message = {"type": "http.response.start", "status": 200, "headers": [], "said": Value("so")}
+        kept.append(weakref.ref(message["said"]))
+        await send(message)
+        del message
+        await send({"type": "http.response.body", "body": b"first", "more_body": True})
+        await goes_on.wait()
+        await send({"type": "http.response.body", "body": b""})
+
+    async with open_host(app) as host:
+        await host.client.send(request())
+        await trio.testing.wait_all_tasks_blocked()
+        assert kept[0]() is None
+        goes_on.set()
+        assert (await host.client.response()).body == b"first"
 
 
 async def test_pipelined_requests_are_answered_in_order():
@@ -603,4 +639,3 @@ async def test_scope_has_what_asgi_asks_for():
     assert (seen["type"], seen["scheme"], seen["method"], seen["path"]) == ("http", "http", "GET", "/data/x")
     assert (seen["raw_path"], seen["query_string"], seen["http_version"]) == (b"/data/x", b"y=z", "1.1")
     assert "gw.cancels" in seen["extensions"]
-    assert seen["state"]["drain"] is host.drain
