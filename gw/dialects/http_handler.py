@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Protocol, TypeAlias, TypeVar
 
 from gw.dialects import error_bodies, request_io
@@ -241,8 +241,12 @@ def answer_chat(
     if not request.stream:
         return while_connected(exchange, _send_chat(exchange, opening, encoder, passes_raw))
     if lines is not None:
-        return stream_lines(exchange, opening, lambda answer: encoder(answer).encode, lines)
-    return stream_events(exchange, opening, lambda answer: encoder(answer).encode)
+        return stream_lines(exchange, opening, partial(_encode_by, encoder), lines)
+    return stream_events(exchange, opening, partial(_encode_by, encoder))
+
+
+def _encode_by(encoder: Callable[[ChatAnswer], ChatAnswerEncoder], answer: ChatAnswer) -> Callable[[list[ChatEvent]], bytes]:
+    return encoder(answer).encode
 
 
 async def _send_chat(

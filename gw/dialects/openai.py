@@ -16,6 +16,7 @@ from gw.dialects.arriving_upload import ReceivedRequest, receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
+from gw.types.llm import ChatRequest
 from gw.types.pending import Pending
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio, x_groq
@@ -32,16 +33,16 @@ async def chat_completions(exchange: HttpExchange) -> Pending:
     request = await exchange.decoded(parse_request)
     if deployment := _deployment(exchange):
         request = msgspec.structs.replace(request, model=deployment)
+    return http_handler.answer_chat(exchange, request, partial(_chat_encoder, exchange, request))
 
-    def encoder(answer: ChatAnswer) -> ChatEncoder:
-        return ChatEncoder(
-            id="chatcmpl-" + exchange.caller.request_id, created=int(answer.meter.timestamp),
-            model=answer.call.model.name, include_usage=request.include_usage,
-            older=is_older(request.fields),
-            groq_request=exchange.caller.request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
-        )
 
-    return http_handler.answer_chat(exchange, request, encoder)
+def _chat_encoder(exchange: HttpExchange, request: ChatRequest, answer: ChatAnswer) -> ChatEncoder:
+    request_id = exchange.caller.request_id
+    return ChatEncoder(
+        id="chatcmpl-" + request_id, created=int(answer.meter.timestamp), model=answer.call.model.name,
+        include_usage=request.include_usage, older=is_older(request.fields),
+        groq_request=request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
+    )  # fmt: skip
 
 
 async def embeddings(exchange: HttpExchange) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import trio
 
@@ -35,8 +34,8 @@ def _released() -> None:
 
 class Connection:
     __slots__ = (
-        "_changed", "_hung_up", "_paused", "_room", "_unwatch", "buffer", "client", "dead", "discarding", "drain", "dropped",
-        "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
+        "_changed", "_descriptor", "_hung_up", "_paused", "_room", "_watching", "buffer", "client", "dead", "discarding", "drain",
+        "dropped", "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
     )  # fmt: skip
 
     def __init__(self, transport: Transport, limits: ServerLimits, drain: Drain) -> None:
@@ -55,7 +54,7 @@ class Connection:
         self.discarding = False
         self.dropped = 0
         self.reading = False  # a reader task runs
-        self._unwatch: Callable[[], None] | None = None
+        self._watching: Poller | None = None
         self._paused = False
         self._changed = Wakeup()
         self._room = Wakeup()
@@ -70,14 +69,14 @@ class Connection:
         descriptor = self.transport.descriptor
         if descriptor is None:
             return False
-        self._unwatch = partial(poller.forget, descriptor, self._hung_up)
+        self._watching, self._descriptor = poller, descriptor
         poller.watch(descriptor, self._hung_up)
         return True
 
     def unwatch(self) -> None:
-        if self._unwatch is not None:
-            self._unwatch()
-            self._unwatch = None
+        if self._watching is not None:
+            self._watching.forget(self._descriptor, self._hung_up)
+            self._watching = None
 
     def release(self) -> None:
         """Stop watching and refer to no one: what the connection had must be free without a collection of cycles."""
