@@ -21,6 +21,7 @@ SCENARIOS = (
     ("chat, 1 connection, a provider that takes 20 ms: p50, µs", "latency=20000", "chat", 1, ("whole", "p50")),
     ("first token p50, µs", "latency=2000&tokens=32&interval=2000", "stream", 1, ("first", "p50")),
     ("first audio p50, µs", "latency=2000&tokens=32&interval=2000", "speech", 1, ("first", "p50")),
+    ("32 streams, a token every 1 ms: age of a token p50, µs", "latency=0&tokens=32&interval=1000", "stream", 32, ("relay", "p50")),
     ("stream, 32 connections: CPU a request, µs", "latency=0&tokens=32&interval=1000", "stream", 32, ("cpu_us",)),
 )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache, partial
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
@@ -26,6 +26,7 @@ from gw.relay.response import ProviderStream, Response
 from gw.types.asgi import Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.llm import ChatEvent, ChatRequest, Completion
+from gw.types.pending import READY, Pending
 from gw.types.printable import escaped
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
@@ -152,17 +153,31 @@ async def _stream_events(
             if instead is not None and not response.started and await instead(answer):
                 return
             await response.begin(answer_headers(exchange, answer))
-            encode = encoder(answer)
-            while not answer.done:
-                data = encode(await answer.receive())
-                if data or answer.done:
-                    await response.write(data, more=not answer.done)
+            await answer.for_each(_EventWriter(response, answer, encoder(answer)).write)
     except GwError as error:
         if not response.started:
             raise
         await response.write(_in_band(exchange, error), more=False)
     finally:
         exchange.keepalive.forget(response)
+
+
+class _EventWriter(Generic[S, E]):
+    """Writes an answer's events as server-sent events, without waiting where the client takes them at once."""
+
+    __slots__ = ("_answer", "_encode", "_response")
+
+    def __init__(self, response: SseResponse, answer: Response[S, E], encode: Callable[[list[E]], bytes]) -> None:
+        self._response = response
+        self._answer = answer
+        self._encode = encode
+
+    def write(self, events: list[E]) -> Pending:
+        data, done = self._encode(events), self._answer.done
+        if not data and not done:
+            return None
+        pending = self._response.write(data, more=not done)
+        return None if pending is READY else pending
 
 
 def stream_lines(

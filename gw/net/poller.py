@@ -4,6 +4,7 @@
   beside it would cost two passes through the scheduler per request. One registration per connection does instead.
 - Live audio: a frame that can be passed on without waiting is read, and written to the other side, within the callback. A pass
   through the scheduler for each of twenty thousand frames a second would take longer than all else about them.
+- Streamed answers of language models, whose tokens are passed on in the same way.
 
 A callback runs in the poller's task, so it must neither wait nor raise.
 """

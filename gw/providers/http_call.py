@@ -10,6 +10,7 @@ from gw.errors import ProviderError, UpstreamCut
 from gw.net.http1 import Headers, HttpResponse, RequestBody, header_lines
 from gw.providers.spec import Abortable, Account
 from gw.types.compiled import mypyc_attr
+from gw.types.pending import READY, Pending
 from gw.types.secret import Secret
 
 E = TypeVar("E")
@@ -132,6 +133,7 @@ class EventStream(Generic[E]):
         self._decoder = decoder
         self._started = False  # something has been passed on
         self._next: list[E] = []  # events to return before anything else is read
+        self._handle: Callable[[list[E]], Pending] | None = None
 
     async def receive(self) -> list[E]:
         if self._next:
@@ -148,6 +150,42 @@ class EventStream(Generic[E]):
             if not data:
                 raise past_the_end(self._provider)
         raise fault
+
+    async def for_each(self, handle: Callable[[list[E]], Pending]) -> Pending:
+        """Call `handle` with events where they are read, until it returns something to wait for; return that. Raises as `receive` does."""
+        self._handle = handle
+        try:
+            if (pending := self._hand_out([])) is not None:
+                return pending
+            if (pending := await self._response.for_each_piece(self._arrived)) is not None:
+                return pending
+            if not (events := self._decoder.end()):
+                raise past_the_end(self._provider)
+            return self._hand_out(self._pass_on(events)) or READY
+        finally:
+            self._handle = None  # else a reference cycle
+
+    def _arrived(self, data: bytes) -> Pending:
+        events = self._decoder.feed(data)
+        fault = self._decoder.fault
+        if events and (fault is None or self._started):
+            return self._hand_out(self._pass_on(events))
+        if fault is not None:
+            raise fault
+        return None
+
+    def _hand_out(self, events: list[E]) -> Pending:
+        """Pass on events and those behind them; raise the error behind those."""
+        assert self._handle is not None
+        while events or self._next:
+            if not events:
+                events, self._next = self._next, []
+            if (pending := self._handle(events)) is not None:
+                return pending
+            events = []
+        if self._decoder.fault is not None:
+            raise self._decoder.fault
+        return None
 
     def _pass_on(self, events: list[E]) -> list[E]:
         self._started = True

@@ -22,8 +22,9 @@ import trio
 
 from gw.errors import AllCandidatesFailed, Failure, GwError, ProviderError
 from gw.registry.catalog import Model
-from gw.relay.attempts import AttemptScope, OpenAttempt, Overtaken, RequestContext
+from gw.relay.attempts import AttemptScope, OpenAttempt, Overtaken
 from gw.relay.in_turn import all_failed, try_in_turn
+from gw.relay.request_context import RequestContext
 
 S = TypeVar("S")
 E = TypeVar("E")

@@ -32,7 +32,7 @@ import trio
 from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
+from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.dial_order import DialOrder, served_s
 from gw.relay.event_queue import EventQueue
@@ -40,6 +40,7 @@ from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
 from gw.relay.prepared_call import PreparedCall
+from gw.relay.request_context import RequestContext
 from gw.relay.request_spec import RequestSpec
 from gw.relay.waste import waste_of
 from gw.types.compiled import mypyc_attr

@@ -18,11 +18,11 @@ from gw.pricing.stand_in import CONVERSATION_STAND_IN
 from gw.registry.catalog import Model, Provider
 from gw.relay.admission import Reservation
 from gw.relay.attempt import Attempt
-from gw.relay.attempts import RequestContext
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.in_flight import InFlight
 from gw.relay.meter import Meter
 from gw.relay.paid_duration import AHEAD_S, PaidDuration, duration_cost, reserved_nusd
+from gw.relay.request_context import RequestContext
 from gw.relay.request_spec import RequestSpec
 from gw.types.conversation import ConversationEvent, ConverseSession, Frame
 from gw.types.ids import Caller, Modality

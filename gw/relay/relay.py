@@ -55,6 +55,7 @@ from gw.relay.large_requests import TranslatedCall, is_large
 from gw.relay.listening import ListeningSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.request import AnsweredRequest
+from gw.relay.request_context import RefusedAttempt
 from gw.relay.request_spec import RequestSpec
 from gw.relay.respelled_speech import RespelledStream, with_respelling
 from gw.relay.response import Response, UsageCounter
@@ -211,8 +212,8 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
     def first_content(self, stream: ChatStream, provider: str) -> Awaitable[list[ChatEvent]]:
         return usage_counters.first_chat(stream, provider)
 
-    def refused_answer(self, refusal: OpenAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
-        return OpenAttempt(refusal.call, refusal.attempt, refusal.stream, usage_counters.refusal_answer(refusal.events), refusal.scope)
+    def refused_answer(self, refusal: RefusedAttempt[ChatStream, ChatEvent]) -> OpenAttempt[ChatStream, ChatEvent]:
+        return OpenAttempt(refusal.call, refusal.attempt, refusal.stream, usage_counters.refusal_answer(refusal.events))
 
     def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
         return usage_counters.ChatCounter(self._request, self._text)

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from gw.errors import ProviderRefused
 from gw.policy.turn_finder import TurnFinder
 from gw.registry.catalog import Model
-from gw.relay.attempts import AttemptScope, OpenAttempt, RequestContext
+from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.capturing_counter import CapturingCounter
 from gw.relay.dial_order import DialOrder
@@ -19,6 +19,7 @@ from gw.relay.hedging import HedgedAttempts
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
 from gw.relay.meter import record_error
+from gw.relay.request_context import RefusedAttempt, RequestContext
 from gw.relay.request_spec import RequestSpec
 from gw.relay.response import ProviderStream, Response, UsageCounter
 from gw.types.ids import Caller
@@ -49,9 +50,9 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
     def track_turn(self) -> None:  # a transcription has none before its text
         """Find the turn by the request's words, before admission."""
 
-    def refused_answer(self, refusal: OpenAttempt[S, E]) -> OpenAttempt[S, E]:
+    def refused_answer(self, refusal: RefusedAttempt[S, E]) -> OpenAttempt[S, E]:
         """Return a refusal as a complete answer, for a request that no candidate answered otherwise."""
-        return refusal
+        return OpenAttempt(refusal.call, refusal.attempt, refusal.stream, refusal.events)
 
     @abstractmethod
     def counter_for(self, opened: OpenAttempt[S, E]) -> UsageCounter[E]: ...

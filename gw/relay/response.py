@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
 
@@ -13,7 +13,7 @@ from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.compiled import mypyc_attr
-from gw.types.pending import Pending
+from gw.types.pending import READY, EachEvents, Pending
 from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
 S = TypeVar("S", bound="ProviderStream")
@@ -46,6 +46,9 @@ class UsageCounter(Protocol[E]):
 class Response(Generic[S, E]):
     """The stream a dialect reads. After the list that completes the answer, `record` is set and `done` is true."""
 
+    reads_in_place: ClassVar[bool] = True
+    """Nothing is waited for between two lists of events but the provider."""
+
     def __init__(
         self, meter: Meter, opened: OpenAttempt[S, E], counter: UsageCounter[E], catalog: Catalog, *, idle_s: float
     ) -> None:
@@ -64,6 +67,8 @@ class Response(Generic[S, E]):
         self._first_events: list[E] | None = opened.take_events()
         self._scope = opened.scope
         self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive
+        self._each: EachEvents[E] | None = getattr(opened.stream, "for_each", None) if self.reads_in_place else None
+        self._handle: Callable[[list[E]], Pending] | None = None
         self._counter = counter
         self._catalog = catalog
         self._idle_s = idle_s
@@ -77,14 +82,50 @@ class Response(Generic[S, E]):
         events, self._first_events = self._first_events, None
         if events is None:
             events = await self._next_events()
-        if self._counter.add(events, self.call.provider.id):
-            if self.spoken_share is not None and self.meter.record is None:
-                self.done = True
-                self.meter.ended_at = trio.current_time()
-                return events
-            if (commit := self._complete()) is not None:
-                await commit
+        if (commit := self._count(events)) is not None:
+            await commit
         return events
+
+    async def for_each(self, handle: Callable[[list[E]], Pending]) -> None:
+        """Call `handle` with each list of events until the answer is done, and await what it returns.
+
+        Where the stream allows it events are handled where they are read, which saves a pass through the scheduler for each
+        list. Raise as `receive` does, and what `handle` raises.
+        """
+        self._handle = handle
+        try:
+            while not self.done:
+                each, scope = self._each, self._scope
+                if self._first_events is not None or each is None or scope is None or not scope.is_kept:
+                    pending = handle(await self.receive())
+                else:
+                    pending = await scope.for_each(each, self._pass_on, self._idle_s)
+                if pending is not None:
+                    await pending
+        finally:
+            self._handle = None  # else a reference cycle
+
+    def _pass_on(self, events: list[E]) -> Pending:
+        assert self._handle is not None
+        if (commit := self._count(events)) is not None:
+            return self._pass_on_after(commit, events)
+        pending = self._handle(events)
+        return READY if pending is None and self.done else pending
+
+    async def _pass_on_after(self, commit: Awaitable[None], events: list[E]) -> None:
+        await commit
+        if self._handle is not None and (pending := self._handle(events)) is not None:
+            await pending
+
+    def _count(self, events: list[E]) -> Pending:
+        """Count events; make the record of an answer that they complete. Return the wait for its commit, if any."""
+        if not self._counter.add(events, self.call.provider.id):
+            return None
+        if self.spoken_share is not None and self.meter.record is None:
+            self.done = True
+            self.meter.ended_at = trio.current_time()
+            return None
+        return self._complete()
 
     def _complete(self) -> Pending:
         """Make the record of a complete answer, before its last events are let out. Return the wait for its commit, if any."""

@@ -127,6 +127,8 @@ class _Part:
 
 
 class SpeechResponse(Response[SpeakStream, SpeakEvent]):
+    reads_in_place = False  # another provider may go on
+
     def __init__(
         self, meter: Meter, opened: OpenAttempt[SpeakStream, SpeakEvent], request: SpeakRequest, catalog: Catalog,
         successors: Successors, *, idle_s: float,

@@ -1,14 +1,21 @@
 """What an upstream may answer, right and wrong. The server's side is bytes by hand."""
 
 import socket
+import ssl
+from contextlib import ExitStack, suppress
 
 import pytest
 import trio
+import trio.testing
+import trustme
 
 from gw.errors import ProviderUnreachable, UpstreamCut, UpstreamProtocolError
 from gw.net.http1 import Origin, Pool
 from gw.net.http_response import HttpResponse
+from gw.net.poller import Poller
 from gw.net.tcp import TcpStream
+from gw.net.tls import start_tls
+from gw.types.pending import READY
 from tests.fakes.net import FakeNet, ServerSide
 
 ORIGIN = Origin.parse("http://up.example/v1")
@@ -251,3 +258,105 @@ async def test_finish_of_a_cut_stream_raises_nothing(net):
         await response.receive_some()
         await finished(response)
     assert net.open == 0
+
+
+
+CHUNKS = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+async def passed_on(response, *, waits=False):
+    """Return the pieces that `for_each_piece` passes on until the answer ends. `waits`: something is waited for after each."""
+    pieces, waited = [], []
+
+    async def wait():
+        await trio.lowlevel.checkpoint()
+        waited.append(pieces[-1])
+
+    def take(data):
+        pieces.append(data)
+        return wait() if waits else None
+
+    while (pending := await response.for_each_piece(take)) is not None:
+        await pending
+        if pending is READY:
+            break
+    assert waited == (pieces if waits else [])
+    return pieces
+
+
+@pytest.fixture(params=["polled", "polled over TLS", "by a task"])
+async def upstream(request, nursery):
+    """Return a function that opens an answer of these pieces over TCP, read by a poller or by the caller's task."""
+    authority, tls = trustme.CA(key_type=trustme.KeyType.ECDSA), request.param == "polled over TLS"
+    trusting, serving = ssl.create_default_context(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.configure_trust(trusting)
+    authority.issue_cert("up.example", key_type=trustme.KeyType.ECDSA).configure_cert(serving)
+    if request.param != "by a task":
+        nursery.start_soon(Poller().run)
+        await trio.testing.wait_all_tasks_blocked()
+
+    with ExitStack() as sockets:
+
+        def opened(*pieces, **kwargs):
+            theirs, ours = map(sockets.enter_context, socket.socketpair())
+            theirs.setblocking(False)
+            ours.setblocking(False)
+            host = says(*pieces, **kwargs)
+
+            async def serve():
+                stream = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+                if tls:
+                    stream = trio.SSLStream(stream, serving, server_side=True, https_compatible=True)
+                with suppress(trio.BrokenResourceError):
+                    await host(stream)
+                await stream.aclose()
+
+            async def connect(origin):
+                nursery.start_soon(serve)
+                return await start_tls(TcpStream(ours), "up.example", trusting) if tls else TcpStream(ours)
+
+            return Pool(connect=connect).open("up", b"GET", ORIGIN, b"/x", [])
+
+        yield opened
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_pieces_are_passed_on_where_they_are_read(upstream, waits):
+    async with upstream(CHUNKS, b"5\r\nhello\r\n", b"6\r\n world\r\n", b"0\r\n\r\n", every_s=0.01) as response:
+        assert await passed_on(response, waits=waits) == [b"hello", b" world"]
+        assert await response.receive_some() == b""
+
+
+async def test_an_answer_without_a_length_is_passed_on_until_the_connection_ends(upstream):
+    async with upstream(b"HTTP/1.1 200 OK\r\n\r\n", b"until", b" the end", every_s=0.01) as response:
+        assert b"".join(await passed_on(response)) == b"until the end"
+
+
+@pytest.mark.parametrize(
+    ("rest", "error"), [(b"zz\r\n", UpstreamProtocolError), (b"", UpstreamCut), (b"5\r\nhel", UpstreamCut)]
+)
+async def test_a_failure_is_raised_after_what_was_passed_on(upstream, rest, error):
+    pieces = []
+    async with upstream(CHUNKS, b"5\r\nhello\r\n", *([rest] if rest else []), every_s=0.01) as response:
+        with pytest.raises(error):
+            await response.for_each_piece(pieces.append)
+    assert b"".join(pieces) in (b"hello", b"hellohel")
+
+
+@pytest.mark.parametrize("error", [OSError("the client is gone"), ValueError("no")])
+async def test_an_error_of_the_function_is_not_taken_for_the_upstreams(upstream, error):
+    def take(data):
+        raise error
+
+    async with upstream(CHUNKS, b"5\r\nhello\r\n", every_s=0.01, stay_s=0.1) as response:
+        with pytest.raises(type(error), match=str(error)):
+            await response.for_each_piece(take)
+
+
+async def test_a_cancelled_wait_for_pieces_ends_the_connection(upstream):
+    async with upstream(CHUNKS, b"5\r\nhello\r\n", stay_s=60) as response:
+        with trio.move_on_after(0.02) as scope:
+            await response.for_each_piece(lambda data: None)
+        assert scope.cancelled_caught
+        with pytest.raises(UpstreamCut):
+            await response.receive_some()

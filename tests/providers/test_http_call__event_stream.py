@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from gw.errors import ProviderError, ProviderFailed, UpstreamCut, UpstreamProtocolError
@@ -9,6 +11,7 @@ from gw.net.http_response import HttpResponse
 from gw.providers.chat_call import ChatEvents
 from gw.providers.http_call import EventStream
 from gw.types.llm import Delta, StreamError
+from gw.types.pending import READY
 from gw.types.tts import AudioChunk
 from gw.wire.openai_audio import SpeechDecoder
 from gw.wire.openai_chat import ChatDecoder
@@ -28,16 +31,46 @@ class Body(HttpResponse):
     async def receive_some(self) -> bytes:
         return self.pieces.pop(0) if self.pieces else b""
 
+    async def for_each_piece(self, take):
+        while self.pieces:
+            if (pending := take(self.pieces.pop(0))) is not None:
+                return pending
+        return None
 
-async def read(stream):
-    events = []
+
+async def by_lists(stream, lists):
+    """Receive one list after another."""
     while True:
-        try:
-            events += await stream.receive()
-        except ProviderError as error:
-            with pytest.raises(ProviderError):
-                await stream.receive()
-            return events, error
+        lists.append(await stream.receive())
+
+
+async def in_place(stream, lists):
+    """Take the lists where they are read."""
+    await stream.for_each(lists.append)
+
+
+async def in_place_with_waits(stream, lists):
+    """Take the lists where they are read, each with something to wait for."""
+
+    def take(events):
+        lists.append(events)
+        return READY
+
+    while True:
+        assert await stream.for_each(take) is READY
+
+
+async def read(stream, reading):
+    lists = [] if reading is by_lists else [await stream.receive()]  # the first one is received by whoever opens the stream
+    with pytest.raises(ProviderError) as caught:
+        await reading(stream, lists)
+    for again in (stream.receive, partial(stream.for_each, lists.append)):
+        with pytest.raises(ProviderError):
+            await again()
+    return [event for events in lists for event in events], caught.value
+
+
+READINGS = pytest.mark.parametrize("reading", [by_lists, in_place, in_place_with_waits])
 
 
 @pytest.mark.parametrize(
@@ -50,8 +83,11 @@ async def read(stream):
         ([SOUND], 1, UpstreamCut),
     ],
 )
-async def test_speech(pieces, chunks, error):
-    events, raised = await read(EventStream(Body(pieces), "p", SpeechDecoder("p")))
+@READINGS
+async def test_speech(pieces, chunks, error, reading):
+    if not chunks:
+        reading = by_lists
+    events, raised = await read(EventStream(Body(pieces), "p", SpeechDecoder("p")), reading)
     assert events == [AudioChunk(data=b"\0\0\0")] * chunks
     assert isinstance(raised, error)
 
@@ -66,15 +102,20 @@ async def test_speech(pieces, chunks, error):
         ([WORD], "a", UpstreamCut),
     ],
 )
-async def test_chat(pieces, text, error):
-    events, raised = await read(ChatEvents(Body(pieces), "p", ChatDecoder("p", keep_raw=False)))
+@READINGS
+async def test_chat(pieces, text, error, reading):
+    if not text:
+        reading = by_lists
+    events, raised = await read(ChatEvents(Body(pieces), "p", ChatDecoder("p", keep_raw=False)), reading)
     assert "".join(event.text for event in events if isinstance(event, Delta)) == text
     assert isinstance(raised, error)
 
 
-async def test_an_error_event_waits_for_what_came_before_it():
-    stream = ChatEvents(Body([WORD, WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False))
-    lists = [await stream.receive() for _ in range(3)]
+@READINGS
+async def test_an_error_event_waits_for_what_came_before_it(reading):
+    lists = []
+    with pytest.raises(ProviderError):
+        await reading(ChatEvents(Body([WORD, WORD + FAULT]), "p", ChatDecoder("p", keep_raw=False)), lists)
     assert [[type(event) for event in events] for events in lists] == [[Delta], [Delta], [StreamError]]
 
 

@@ -7,8 +7,9 @@ import pytest
 import trio
 
 from gw.errors import UpstreamCut
-from gw.relay.attempts import AttemptScope, OpenAttempt, PreparedCall
+from gw.relay.attempts import AttemptScope, OpenAttempt
 from gw.relay.meter import Meter
+from gw.relay.prepared_call import PreparedCall
 from gw.relay.response import Response
 from gw.relay.usage_counters import SpeakCounter
 from gw.types.audio import PCM_24K
