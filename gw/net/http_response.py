@@ -207,7 +207,7 @@ class HttpResponse:
                 raise self._failure
             if taken > HEAD_MAX_BYTES or len(self.headers) > HEAD_MAX_FIELDS:
                 raise self._malformed("the answer's head is too large")
-            try:  # here and in `receive_some`: a coroutine that both await would cost more than a streamed token's decoding
+            try:  # here, in `receive_some` and in `for_each_piece`: a coroutine that all await would cost more than decoding a token
                 piece = await transport.receive_some(READ_BYTES)
             except LOST as error:
                 transport.abort()

@@ -31,7 +31,7 @@ _CR, _LF, _NUL = b"\r\n\0"  # numbers: to look for a piece of one byte costs fiv
 _HOSTS_OWN_FIELDS = frozenset((b"transfer-encoding", b"connection", b"date", b"keep-alive"))
 _HOST_FIELDS = _HOSTS_OWN_FIELDS | {b"content-length"}
 _ASGI = {"version": "3.0", "spec_version": "2.5"}
-_EXTENSIONS: Scope = {"gw.cancels": {}}
+_EXTENSIONS: Scope = {"gw.cancels": {}}  # one for all requests: apps only read it
 
 
 class BodyTooSlow(RequestError):

@@ -147,7 +147,7 @@ def test_a_vendor_that_falls_silent_in_the_middle_has_failed(start):
 
 
 def test_a_client_that_does_not_read_holds_back_its_vendor_and_loses_nothing(start):
-    pieces, piece, held = 400, "x" * 65_536, threading.Event()
+    pieces, piece, blocked = 400, "x" * 65_536, threading.Event()
 
     def answer(sock: socket.socket) -> None:
         unsent = memoryview(HEAD + word(piece) * pieces + chunk(DONE) + END)
@@ -156,13 +156,13 @@ def test_a_client_that_does_not_read_holds_back_its_vendor_and_loses_nothing(sta
             try:
                 unsent = unsent[sock.send(unsent) :]
             except TimeoutError:
-                held.set()
+                blocked.set()
 
     with vendor(answer) as port, ExitStack() as opened:
         daemon = start(CONFIG.format(port=port, idle_s=20, durability="crash"))
         response = opened.enter_context(chat(daemon.url))
         assert response.readline().startswith(b"data: ")
-        assert held.wait(30)
+        assert blocked.wait(30)
         received = response.read()
     assert received.endswith(DONE)
     assert received.count(b"x") >= (pieces - 1) * len(piece)
