@@ -1,11 +1,13 @@
 // Load on an OpenAI-shaped endpoint over keep-alive connections, all looked after by one thread. Prints one JSON line; times in us.
 //
-//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY]]]
+//   load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY [PAUSE]]]]
 //
 // MODE chat | stream | speech | health (GET /health). RATE 0 = closed loop (each connection asks again at once); else requests a second over all
 // connections, each timed from the moment it was due. "first" is the time to the first body byte (stream: first token),
 // "relay" the age of each streamed token when it arrives (its text holds the time it was written), "shed" the time of an
-// answer with 429 or 503, which is not in the others. Nothing of the first second is counted. POLL: see peer.h.
+// answer with 429 or 503, which is not in the others, "gap" the time between two requests that begin one after the other.
+// Nothing of the first second is counted. POLL: see peer.h. PAUSE: in a closed loop, each connection waits a random time below
+// so many us before it asks again.
 #include "peer.h"
 
 enum { ROOM = 1 << 18 };
@@ -13,15 +15,16 @@ typedef struct { double *v; size_t n, room; } Samples;
 // One connection; `due` is when its request was, `busy` that it waits for the answer, `body` where that begins.
 typedef struct {
   int fd, busy, counted, first;
-  long long due;
+  long long due, pause_until;
   size_t have, scanned, body;
   long length;
   char in[ROOM];
 } Conn;
 
 static int port, polling, streaming;
+static long pause_us;
 static long good, bad, refused;
-static Samples whole, first, relay, shed;
+static Samples whole, first, relay, shed, gap;
 static char request[8192];
 static size_t request_size;
 
@@ -51,6 +54,10 @@ static void ended(Conn *c, int status) {
 }
 
 static void ask(Conn *c, long long due, int counted) {
+  static long long before;
+  long long now = now_ns();
+  if (counted && before) add(&gap, (now - before) / 1e3);
+  before = now;
   c->due = due, c->counted = counted, c->busy = 1, c->first = 0;
   c->have = c->scanned = c->body = 0;
   if (c->fd < 0 || put(c->fd, request, request_size)) ended(c, 0);
@@ -111,25 +118,32 @@ static void report(const char *name, Samples *s) {
 // Ask on every free connection whose time it is. Returns when the next one is due.
 static long long ask_what_is_due(Conn **all, int connections, double rate, long long begin, long long measure, long long end) {
   static long asked;
-  long long now = now_ns(), due = now;
+  long long now = now_ns(), due = now, next = NEVER;
   for (int i = 0; i < connections; i++) {
     if (all[i]->busy) continue;
     if (rate > 0) due = begin + (long long)(asked * (1e9 / rate));
     if (due > now || due >= end) return due;
+    if (rate <= 0 && pause_us && !all[i]->pause_until) all[i]->pause_until = now + random() % pause_us * 1000;
+    if (all[i]->pause_until > now) {
+      if (all[i]->pause_until < next) next = all[i]->pause_until;
+      continue;
+    }
+    all[i]->pause_until = 0;
     asked++;
     ask(all[i], due, due >= measure);
   }
-  return NEVER;
+  return next;
 }
 
 int main(int argc, char **argv) {
-  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY]]]\n"), 2;
+  if (argc < 6) return fprintf(stderr, "usage: load PORT MODE MODEL CONNECTIONS SECONDS [RATE [POLL [KEY [PAUSE]]]]\n"), 2;
   const char *mode = argv[2], *model = argv[3], *key = argc > 8 ? argv[8] : "bench-key-000000000000";
   char body[2048];
   int speech = !strcmp(mode, "speech");
   int connections = atoi(argv[4]);
   double rate = argc > 6 ? atof(argv[6]) : 0;
   port = atoi(argv[1]);
+  pause_us = argc > 9 ? atol(argv[9]) : 0;
   streaming = !strcmp(mode, "stream");
   if (speech) snprintf(body, sizeof body, "{\"model\":\"%s\",\"voice\":\"alloy\",\"response_format\":\"pcm\",\"input\":\"It will stay dry until nine.\"}", model);
   else snprintf(body, sizeof body, "{\"model\":\"%s\",%s\"messages\":[{\"role\":\"system\",\"content\":\"You answer callers in one short spoken sentence, without lists and without abbreviations.\"},"
@@ -156,5 +170,6 @@ int main(int argc, char **argv) {
   report("first", &first);
   report("relay", &relay);
   report("shed", &shed);
+  report("gap", &gap);
   printf("}\n");
 }
