@@ -120,6 +120,7 @@ class Bench:
     def __init__(self, folder: Path, python: str, seconds: float, compiled: str = "") -> None:
         self.folder, self.python, self.seconds, self.compiled = folder, python, seconds, compiled
         self.load = build(folder, "load")
+        self.cache_walk = build(folder, "cache_walk")
         self.processes: list[subprocess.Popen] = []
         self.upstream_port = free_port()
 
@@ -218,6 +219,10 @@ cost_tracking: {{db_path: {self.folder}/{name}.db}}
         out["writer_us"] = (writer_spent - writer_before) * 1e6 / max(1, out["good"])
         return out
 
+    def walk_through_cache(self) -> dict:
+        """Return how long a walk through 512 kB of memory takes on core 0, at once and after 66 ms, as `bench/cache_walk.c` prints it."""
+        return json.loads(subprocess.run([self.cache_walk, "0"], check=True, stdout=subprocess.PIPE).stdout)
+
     def sides(self) -> dict[str, tuple[int, int | None]]:
         sides: dict[str, tuple[int, int | None]] = {
             "direct": (self.upstream_port, None),
@@ -238,12 +243,17 @@ cost_tracking: {{db_path: {self.folder}/{name}.db}}
                 process.kill()
 
 
+CACHE_WALK = "the machine itself"
+"""Scenario in which nothing of the gateway takes part: what a core's caches keep between two requests of one connection."""
+
+
 def measure(bench: Bench, rounds: int) -> dict[str, dict[str, list[dict]]]:
     """scenario → side → one result a round."""
     scenarios = {
         "chat, 32 connections": ("latency=0&tokens=32&interval=0", "chat", 32, 0),
         "chat, 1 connection": ("latency=0", "chat", 1, 0),
         "stream, 1 connection": ("latency=2000&tokens=32&interval=2000", "stream", 1, 0),
+        "stream, 100 a second": ("latency=2000&tokens=32&interval=2000", "stream", 64, 100),
         "stream, 32 connections": ("latency=0&tokens=32&interval=1000", "stream", 32, 0),
         "speech, 1 connection": ("latency=2000&tokens=32&interval=2000", "speech", 1, 0),
         "chat, 256 in flight at 160/s": ("latency=1600000", "chat", 320, 160),
@@ -252,6 +262,8 @@ def measure(bench: Bench, rounds: int) -> dict[str, dict[str, list[dict]]]:
     for name, (setting, mode, connections, rate) in scenarios.items():
         bench.setting(setting)
         for number in range(rounds):
+            if name == "stream, 1 connection":
+                results.setdefault(CACHE_WALK, {}).setdefault("machine", []).append(bench.walk_through_cache())
             for side, (port, pid) in bench.sides().items():
                 print(f"{name}: round {number + 1}, {side}", file=sys.stderr)
                 results.setdefault(name, {}).setdefault(side, []).append(bench.run(port, pid, mode, connections, rate))
@@ -295,6 +307,7 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
     for q in ("p50", "p99"):
         row("chat, 1 connection", f"{q}, µs", "whole", q)
         row("stream, 1 connection", f"first token {q}, µs", "first", q)
+        row("stream, 100 a second", f"first token {q}, µs", "first", q)
         row("stream, 1 connection", f"age of a token on arrival {q}, µs", "relay", q)
         row("speech, 1 connection", f"first audio {q}, µs", "first", q)
         row("chat, 256 in flight at 160/s", f"{q}, µs", "whole", q)
@@ -315,6 +328,8 @@ def table(bench: Bench, results: dict, help_s: float) -> str:
     lines.append(f"| idle | memory after the first answer, MB | | | {bench.idle_mb:.0f} | |")
     if bench.writer_mb:
         lines.append(f"| idle | memory of the process that writes records, MB | | | {bench.writer_mb:.0f} | |")
+    at_once, later = (median(results[CACHE_WALK]["machine"], when, "p50") for when in ("at_once", "later"))
+    lines.append(f"| {CACHE_WALK} | walk through 512 kB of memory, at once and 66 ms later, µs | {at_once:.0f}, {later:.0f} | | | |")
     lines.append(f"| `gw --help` | wall time, s | | | {help_s:.2f} | |")
     return "\n".join(lines)
 
