@@ -49,11 +49,12 @@ def _beta(exchange: HttpExchange) -> bytes:
 
 async def messages(exchange: HttpExchange) -> Pending:
     request = await exchange.decoded(partial(parse_request, beta=_beta(exchange)))
+    input_tokens, thinking = request.input_characters // _CHARACTERS_PER_TOKEN, request.wants_thinking
 
     def encoder(answer: ChatAnswer) -> MessagesEncoder:
         return MessagesEncoder(
             id="msg_" + exchange.caller.request_id, model=answer.call.model.name,
-            input_tokens=request.input_characters // _CHARACTERS_PER_TOKEN, thinking=request.wants_thinking,
+            input_tokens=input_tokens, thinking=thinking,
         )
 
     return answer_chat(exchange, request, encoder)

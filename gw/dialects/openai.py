@@ -16,7 +16,6 @@ from gw.dialects.arriving_upload import ReceivedRequest, receive_form
 from gw.dialects.exchange import Dialect, HttpExchange, Routes
 from gw.dialects.remote_recording import by_url
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
-from gw.types.llm import ChatRequest
 from gw.types.pending import Pending
 from gw.types.stt import TranscribeRequest, Transcript
 from gw.wire import openai_audio, x_groq
@@ -33,14 +32,15 @@ async def chat_completions(exchange: HttpExchange) -> Pending:
     request = await exchange.decoded(parse_request)
     if deployment := _deployment(exchange):
         request = msgspec.structs.replace(request, model=deployment)
-    return http_handler.answer_chat(exchange, request, partial(_chat_encoder, exchange, request))
+    return http_handler.answer_chat(exchange, request, partial(_chat_encoder, exchange, request.include_usage, is_older(request.fields)))
 
 
-def _chat_encoder(exchange: HttpExchange, request: ChatRequest, answer: ChatAnswer) -> ChatEncoder:
+def _chat_encoder(exchange: HttpExchange, include_usage: bool, older: bool, answer: ChatAnswer) -> ChatEncoder:
+    """Return the encoder. It is given what it needs of the request, which is not kept for as long as an answer streams."""
     request_id = exchange.caller.request_id
     return ChatEncoder(
         id="chatcmpl-" + request_id, created=int(answer.meter.timestamp), model=answer.call.model.name,
-        include_usage=request.include_usage, older=is_older(request.fields),
+        include_usage=include_usage, older=older,
         groq_request=request_id if exchange.scope["path"].startswith(_GROQ_PATHS) else "",
     )  # fmt: skip
 

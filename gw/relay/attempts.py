@@ -124,7 +124,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             raise
         try:
             meter.calling(attempt, model)
-            self._upstream = upstream = call.open()
+            self._upstream = upstream = call.begin()
             self._watch(upstream, request.first_event_due(now))
             stream = await upstream.__aenter__()
             try:

@@ -46,7 +46,7 @@ class TranslatedCall(AbstractAsyncContextManager[S], Generic[S]):
 
     def __init__(self, large: LargeRequests, build: Callable[[], AbstractAsyncContextManager[S]]) -> None:
         self._large = large
-        self._build = build
+        self._build: Callable[[], AbstractAsyncContextManager[S]] | None = build
         self._call: AbstractAsyncContextManager[S] | None = None
 
     @property
@@ -55,7 +55,10 @@ class TranslatedCall(AbstractAsyncContextManager[S], Generic[S]):
         return self._call is not None and getattr(self._call, "began", True)
 
     async def __aenter__(self) -> S:
-        self._call = await self._large.in_thread(self._build)
+        build, self._build = self._build, None  # it refers to the request, which is not kept for as long as its answer takes
+        assert build is not None
+        self._call = await self._large.in_thread(build)
+        del build
         return await self._call.__aenter__()
 
     async def __aexit__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Generic, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -19,6 +19,10 @@ S = TypeVar("S")
 
 OpenCall = Callable[[], AbstractAsyncContextManager[S]]
 """A candidate's call, still to be opened."""
+
+
+def _begun() -> NoReturn:
+    raise RuntimeError("this call has begun already")
 
 
 class PreparedCall(msgspec.Struct, Generic[S], eq=False):
@@ -44,6 +48,11 @@ class PreparedCall(msgspec.Struct, Generic[S], eq=False):
     """The text as the vendor is sent it, where the project's pronunciations may change it."""
     takes_own: bool = False
     """Whether the vendor gets the caller's settings and control frames as they are."""
+
+    def begin(self) -> AbstractAsyncContextManager[S]:
+        """Return the call to enter, once. What made it is not kept: it refers to the request, which may be long."""
+        open_call, self.open = self.open, _begun
+        return open_call()
 
     def leave(self, now: float, error: ProviderError | None, *, answered: bool) -> None:
         """Leave the gate. `error`: how the call ended, as far as it may say something of the vendor."""

@@ -174,6 +174,10 @@ class Relay:
         return self.planner.plan(spec, caller).models
 
 
+_LET_GO = ChatRequest(model="", fields={})
+"""Stands for a request that is being answered."""
+
+
 class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
     __slots__ = ("_text",)
 
@@ -217,6 +221,10 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
 
     def counter_for(self, opened: OpenAttempt[ChatStream, ChatEvent]) -> UsageCounter[ChatEvent]:
         return usage_counters.ChatCounter(self._request, self._text)
+
+    def let_request_go(self) -> None:
+        self._request = _LET_GO
+        self.spec = replace(self.spec, chat=None)
 
 
 class _Speech(AnsweredRequest[SpeakRequest, SpeakStream, SpeakEvent]):

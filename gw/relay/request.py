@@ -54,6 +54,9 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
         """Return a refusal as a complete answer, for a request that no candidate answered otherwise."""
         return OpenAttempt(refusal.call, refusal.attempt, refusal.stream, refusal.events)
 
+    def let_request_go(self) -> None:
+        """Refer no longer to the request itself: it may be long, no other candidate is sent it, and its answer may stream for minutes."""
+
     @abstractmethod
     def counter_for(self, opened: OpenAttempt[S, E]) -> UsageCounter[E]: ...
 
@@ -80,6 +83,8 @@ class AnsweredRequest(RequestContext[S, E], AbstractAsyncContextManager["Respons
             raise
         meter.answered_by(opened.attempt)
         self._response = response = self.response_for(opened)
+        if self.spec.stream:
+            self.let_request_go()
         return response
 
     def _first_ready(self, models: Sequence[Model]) -> Awaitable[OpenAttempt[S, E]]:

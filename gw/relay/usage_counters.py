@@ -118,8 +118,11 @@ async def first_audio(stream: SpeakStream, provider: str, text: str) -> list[Spe
 
 class ChatCounter:
     def __init__(self, request: ChatRequest, text: list[str] | None = None) -> None:
-        """`text` receives the pieces of the answer's text, up to MAX_TEXT characters."""
-        self._request = request
+        """`text` receives the pieces of the answer's text, up to MAX_TEXT characters. The request itself is not kept."""
+        self._input_tokens = request.input_characters // _CHARACTERS_PER_TOKEN
+        self._requested = requested_dimensions(request)
+        self._caches_for_long = caches_for_long(request)
+        self._streamed = request.stream
         self._text = text
         self._characters = 0
         self._characters_before = 0  # those before the events added last
@@ -152,14 +155,14 @@ class ChatCounter:
     def usage(self) -> tuple[Usage, Usage | None]:
         vendor = self._vendor
         estimate = Usage(
-            input_tokens=self._request.input_characters // _CHARACTERS_PER_TOKEN,
+            input_tokens=self._input_tokens,
             output_tokens=-(-self._characters // _CHARACTERS_PER_TOKEN),
             source="estimated",
-            dimensions=NO_DIMENSIONS if vendor is not None else requested_dimensions(self._request),
+            dimensions=NO_DIMENSIONS if vendor is not None else self._requested,
         )
         if vendor is None:
             return estimate, None
-        if vendor.cache_write_tokens and vendor.dimensions is NO_DIMENSIONS and caches_for_long(self._request):
+        if vendor.cache_write_tokens and vendor.dimensions is NO_DIMENSIONS and self._caches_for_long:
             long = Dimensions(cache_write_long_tokens=vendor.cache_write_tokens)
             vendor = msgspec.structs.replace(vendor, dimensions=long)
         return vendor, estimate
@@ -167,7 +170,7 @@ class ChatCounter:
     def reached(self, usage: Usage, *, passed_on: bool, after_s: float) -> Usage:
         """Return the part in proportion to the text sent; nothing of an answer that was to be sent in one piece."""
         sent = self._characters if passed_on else self._characters_before
-        return sent_part(usage, sent / self._characters) if sent and self._request.stream else Usage()
+        return sent_part(usage, sent / self._characters) if sent and self._streamed else Usage()
 
 
 class TranscribeCounter:

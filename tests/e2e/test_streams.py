@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import http.client
 import json
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -71,9 +73,9 @@ def vendor(answer: Callable[[socket.socket], None]) -> Iterator[int]:
 
 
 @contextmanager
-def chat(url: str) -> Iterator[http.client.HTTPResponse]:
+def chat(url: str, body: str = BODY, path: str = "/v1/chat/completions") -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    connection.request("POST", "/v1/chat/completions", BODY, {"content-type": "application/json"})
+    connection.request("POST", path, body, {"content-type": "application/json"})
     try:
         yield connection.getresponse()
     finally:
@@ -83,6 +85,11 @@ def chat(url: str) -> Iterator[http.client.HTTPResponse]:
 def text_of(answer: bytes) -> str:
     events = [json.loads(event[6:]) for event in answer.split(b"\n\n") if event.startswith(b"data: {")]
     return "".join(event["choices"][0]["delta"].get("content") or "" for event in events if event.get("choices"))
+
+
+def resident_bytes(pid: int) -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
 
 
 def record_of(url: str) -> dict[str, object]:
@@ -166,6 +173,32 @@ def test_a_client_that_does_not_read_holds_back_its_vendor_and_loses_nothing(sta
         received = response.read()
     assert received.endswith(DONE)
     assert received.count(b"x") >= (pieces - 1) * len(piece)
+
+
+@pytest.mark.parametrize(("prompt_bytes", "streams"), [(200_000, 80), (1_000_000, 24)])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+def test_a_stream_does_not_keep_its_prompt(start, path, prompt_bytes, streams):
+    def answer(sock: socket.socket) -> None:
+        sock.sendall(HEAD + word("one "))
+        while sock.recv(65_536):
+            pass
+
+    message = {"role": "user", "content": "x" * prompt_bytes}
+    body = json.dumps({"model": "openai/gpt-4o-mini", "stream": True, "max_tokens": 9, "messages": [message]})
+    with vendor(answer) as port, ExitStack() as opened:
+        daemon = start(CONFIG.format(port=port, idle_s=60, durability="crash"))
+
+        def open_streams(number: int) -> None:
+            for _ in range(number):
+                response = opened.enter_context(chat(daemon.url, body, path))
+                while b"one" not in response.readline():
+                    pass
+
+        open_streams(4)  # what decoding a prompt takes is there from now on
+        before = resident_bytes(daemon.process.pid)
+        open_streams(streams)
+        grown = resident_bytes(daemon.process.pid) - before
+    assert grown < streams * prompt_bytes / 2
 
 
 def test_a_client_that_leaves_ends_the_vendors_answer(start):
