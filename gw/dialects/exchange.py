@@ -37,6 +37,12 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     id_headers: tuple[bytes, ...] = (b"x-request-id",)
 
 
+def id_headers(dialect: Dialect, request_id: str) -> Headers:
+    """Return the headers that name a request to its caller."""
+    value = request_id.encode()
+    return [(name, value) for name in dialect.id_headers]
+
+
 class HttpExchange(msgspec.Struct, eq=False):
     """One request. `started`: the head of an unstreamed response has been sent, so a failure can only cut it."""
 
@@ -47,8 +53,11 @@ class HttpExchange(msgspec.Struct, eq=False):
     receive: Receive
     send: Send
     caller: Caller
-    id_headers: Headers
     started: bool = False
+
+    @property
+    def id_headers(self) -> Headers:
+        return id_headers(self.dialect, self.caller.request_id)
 
     @property
     def query(self) -> bytes:

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
-from gw.dialects.exchange import Dialect, Handler, HttpExchange
+from gw.dialects.exchange import Dialect, Handler, HttpExchange, id_headers
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
@@ -50,23 +50,17 @@ async def serve(
         caller = identify(gateway, scope, dialect=dialect.name)
         if "gw.places" in scope:
             await wait_for_place(gateway, scope, caller)
-        ids = _id_headers(dialect, caller.request_id)
         if (coding := request_io.content_coding(scope)) is not None:
             receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())
-        exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller, ids)
+        exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller)
         if (pending := await handler(exchange)) is not None:
             await pending
     except GwError as error:
         if exchange is not None and exchange.started:
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
         id_ = request_id(gateway, scope)
-        headers = [*_id_headers(dialect, id_), *error_bodies.headers_of(error)]
+        headers = [*id_headers(dialect, id_), *error_bodies.headers_of(error)]
         await send_response(send, dialect.status_of(error), JSON, dialect.error_body(error, id_), headers)
-
-
-def _id_headers(dialect: Dialect, id_: str) -> Headers:
-    value = id_.encode()
-    return [(name, value) for name in dialect.id_headers]
 
 
 _VENDORS_ID = b"request-id"
@@ -138,14 +132,14 @@ def stream_events(
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None = None,
 ) -> Awaitable[None]:
     """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment was sent before."""
-    return while_connected(exchange, _stream_events(exchange, opening, encoder, instead))
+    response = SseResponse(exchange.send, exchange.id_headers)
+    return while_connected(exchange, _stream_events(exchange, opening, response, _EventWriter(response, encoder), instead))
 
 
 async def _stream_events(
-    exchange: HttpExchange, opening: Opening[S, E], encoder: NewEncode[S, E],
+    exchange: HttpExchange, opening: Opening[S, E], response: SseResponse, writer: _EventWriter[S, E],
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None,
 ) -> None:  # fmt: skip
-    response = SseResponse(exchange.send, exchange.id_headers)
     exchange.keepalive.watch(response)
     try:
         async with opening as answer:
@@ -153,7 +147,8 @@ async def _stream_events(
             if instead is not None and not response.started and await instead(answer):
                 return
             await response.begin(answer_headers(exchange, answer))
-            await answer.for_each(_EventWriter(response, answer, encoder(answer)).write)
+            writer.begin(answer)
+            await answer.for_each(writer.write)
     except GwError as error:
         if not response.started:
             raise
@@ -165,12 +160,20 @@ async def _stream_events(
 class _EventWriter(Generic[S, E]):
     """Writes an answer's events as server-sent events, without waiting where the client takes them at once."""
 
-    __slots__ = ("_answer", "_encode", "_response")
+    __slots__ = ("_answer", "_encode", "_encoder", "_response")
 
-    def __init__(self, response: SseResponse, answer: Response[S, E], encode: Callable[[list[E]], bytes]) -> None:
+    _answer: Response[S, E]
+    _encode: Callable[[list[E]], bytes]
+
+    def __init__(self, response: SseResponse, encoder: NewEncode[S, E]) -> None:
         self._response = response
-        self._answer = answer
-        self._encode = encode
+        self._encoder: NewEncode[S, E] | None = encoder
+
+    def begin(self, answer: Response[S, E]) -> None:
+        """Encode the events of `answer` from now on. What makes encoders is needed once, and is not kept."""
+        encoder, self._encoder = self._encoder, None
+        assert encoder is not None
+        self._answer, self._encode = answer, encoder(answer)
 
     def write(self, events: list[E]) -> Pending:
         data, done = self._encode(events), self._answer.done

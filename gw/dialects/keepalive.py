@@ -28,7 +28,7 @@ class SseResponse:
     def __init__(self, send: Send, early: Headers | None = None) -> None:
         self.started = False
         self._send = send
-        self._early = early or []
+        self._early: Headers | tuple[()] = early or ()
         self._commenting: trio.Event | None = None
         self._broken = False
 
@@ -69,8 +69,8 @@ class SseResponse:
             self._commenting = None
         return not self._broken
 
-    def _head(self, headers: Headers) -> Awaitable[None]:
-        self.started = True
+    def _head(self, headers: Headers | tuple[()]) -> Awaitable[None]:
+        self.started, self._early = True, ()
         return send_start(self._send, b"text/event-stream; charset=utf-8", [*_UNCACHED_UNBUFFERED, *headers])
 
 

@@ -26,7 +26,7 @@ class HttpResponse:
     """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
 
     __slots__ = (
-        "_done", "_failure", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider", "_raised",
+        "_done", "_failure", "_framed", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider", "_raised",
         "_silent_bytes", "_take", "_transport", "headers", "status",
     )  # fmt: skip
 
@@ -45,6 +45,7 @@ class HttpResponse:
         self._raised: Exception | None = None  # by `_take`
         self._silent_bytes = 0
         self._got_head = self._interim = self._done = self._mute = False
+        self._framed = False  # its head says where the body ends
         self._keep = True
 
     def header(self, name: bytes) -> bytes | None:
@@ -53,6 +54,10 @@ class HttpResponse:
             if key == name:
                 return value
         return None
+
+    def let_head_go(self) -> None:
+        """Keep the head's fields no longer: some vendors send kilobytes of them, and an answer may stream for minutes."""
+        self.headers.clear()
 
     async def receive_some(self) -> bytes:
         """Return the next body bytes, as one socket read brought them; b"" at the end.
@@ -235,7 +240,9 @@ class HttpResponse:
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
             raise self._malformed(f"status {self.status} is not an HTTP status")
-        if _CODINGS.isdisjoint(dict(self.headers)):
+        values = dict(self.headers)
+        self._framed = bool(values.get(b"content-length")) or bool(values.get(b"transfer-encoding"))
+        if _CODINGS.isdisjoint(values):
             return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
@@ -263,7 +270,7 @@ class HttpResponse:
         """Give a piece to the parser; b"": the upstream has closed the connection."""
         if data and self._parser is not None:
             self._feed(self._parser, data)
-        elif not self._got_head or self.header(b"content-length") or self.header(b"transfer-encoding"):
+        elif not self._got_head or self._framed:
             raise self._ended(nothing_yet, "closed the connection")
         else:
             self._done, self._keep = True, False

@@ -78,7 +78,7 @@ class HttpCall(Abortable[S]):
         self._exchange = account.pool.open(account.provider_id, b"POST", account.origin, path, headers, body)
         self._account = account
         self._classify = classify
-        self._read = read
+        self._read: Callable[[HttpResponse], S] | None = read
 
     @property
     def began(self) -> bool:
@@ -92,7 +92,9 @@ class HttpCall(Abortable[S]):
         try:
             if response.status != 200:
                 raise await rejection(response, self._account, self._classify)
-            return self._read(response)
+            read, self._read = self._read, None  # not kept for as long as the answer takes
+            assert read is not None
+            return read(response)
         except BaseException:
             self._exchange.leave()
             raise

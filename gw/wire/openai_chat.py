@@ -441,7 +441,7 @@ class ChatEncoder:
         self._groq_usage_sent = not groq_request
         self._include_usage = include_usage
         self._older = older
-        self._started: set[int] = set()
+        self._started: tuple[int, ...] = ()
         self._done = False
 
     def encode(self, events: list[ChatEvent]) -> bytes:
@@ -509,7 +509,7 @@ class ChatEncoder:
     def _delta(self, delta: Delta, parts: list[bytes]) -> None:
         index = delta.choice
         if index not in self._started:
-            self._started.add(index)
+            self._started += (index,)
             parts.append(self._choice(index, {"role": "assistant", "content": ""}, None))
         message: dict[str, Any] = {"content": delta.text} if delta.text else {}
         if delta.refusal:

@@ -163,7 +163,7 @@ async def test_a_recording_that_is_here_already_is_read_whole_without_a_task_of_
 
     scope = {"headers": [(b"content-length", b"%d" % len(AUDIO)), (b"content-type", b"audio/wav")], "extensions": {"gw.cancels": {}}}
     exchange = HttpExchange(
-        dialect=None, gateway=None, keepalive=None, scope=scope, receive=receive, send=None, caller=None, id_headers=[]
+        dialect=None, gateway=None, keepalive=None, scope=scope, receive=receive, send=None, caller=None
     )  # only these two matter
     async with Upload() as upload:
 

@@ -175,11 +175,13 @@ def test_a_client_that_does_not_read_holds_back_its_vendor_and_loses_nothing(sta
     assert received.count(b"x") >= (pieces - 1) * len(piece)
 
 
-@pytest.mark.parametrize(("prompt_bytes", "streams"), [(200_000, 80), (1_000_000, 24)])
+@pytest.mark.parametrize(("prompt_bytes", "field_bytes", "streams"), [(200_000, 10, 80), (1_000_000, 10, 24), (10, 250, 100)])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_a_stream_does_not_keep_its_prompt(start, path, prompt_bytes, streams):
+def test_a_stream_keeps_neither_its_prompt_nor_the_head_of_the_answer(start, path, prompt_bytes, field_bytes, streams):
+    fields = b"".join(b"x-%d: %b\r\n" % (number, b"x" * field_bytes) for number in range(190))
+
     def answer(sock: socket.socket) -> None:
-        sock.sendall(HEAD + word("one "))
+        sock.sendall(HEAD[:-2] + fields + b"\r\n" + word("one "))
         while sock.recv(65_536):
             pass
 
@@ -198,7 +200,7 @@ def test_a_stream_does_not_keep_its_prompt(start, path, prompt_bytes, streams):
         before = resident_bytes(daemon.process.pid)
         open_streams(streams)
         grown = resident_bytes(daemon.process.pid) - before
-    assert grown < streams * prompt_bytes / 2
+    assert grown < streams * (prompt_bytes + 190 * field_bytes) * 0.6
 
 
 def test_a_client_that_leaves_ends_the_vendors_answer(start):
