@@ -45,7 +45,7 @@ class HttpResponse:
         self._raised: Exception | None = None  # by `_take`
         self._silent_bytes = 0
         self._got_head = self._interim = self._done = self._mute = False
-        self._framed = False  # its head says where the body ends
+        self._framed = False  # `_is_framed` of a head that was let go
         self._keep = True
 
     def header(self, name: bytes) -> bytes | None:
@@ -57,7 +57,12 @@ class HttpResponse:
 
     def let_head_go(self) -> None:
         """Keep the head's fields no longer: some vendors send kilobytes of them, and an answer may stream for minutes."""
+        self._framed = self._is_framed()
         self.headers.clear()
+
+    def _is_framed(self) -> bool:
+        """Return whether the head says where the body ends."""
+        return bool(self.header(b"content-length") or self.header(b"transfer-encoding"))
 
     async def receive_some(self) -> bytes:
         """Return the next body bytes, as one socket read brought them; b"" at the end.
@@ -240,9 +245,7 @@ class HttpResponse:
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
             raise self._malformed(f"status {self.status} is not an HTTP status")
-        values = dict(self.headers)
-        self._framed = bool(values.get(b"content-length")) or bool(values.get(b"transfer-encoding"))
-        if _CODINGS.isdisjoint(values):
+        if _CODINGS.isdisjoint(dict(self.headers)):
             return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
@@ -270,7 +273,7 @@ class HttpResponse:
         """Give a piece to the parser; b"": the upstream has closed the connection."""
         if data and self._parser is not None:
             self._feed(self._parser, data)
-        elif not self._got_head or self._framed:
+        elif not self._got_head or self._framed or self._is_framed():
             raise self._ended(nothing_yet, "closed the connection")
         else:
             self._done, self._keep = True, False

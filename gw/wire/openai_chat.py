@@ -190,7 +190,9 @@ def caches_for_long(request: ChatRequest) -> bool:
     Source: openai-python 3.52.0, `prompt_cache_options.ttl`; the price as litellm 1.109.1 has it (`above_12hr`).
     """
     raw = request.fields.get("prompt_cache_options")
-    options = None if raw is None else decode_or(_ANY, raw, None)
+    if raw is None:
+        return False
+    options = decode_or(_ANY, raw, None)
     ttl = options.get("ttl") if isinstance(options, dict) else None
     hours = _HOURS.fullmatch(ttl) if isinstance(ttl, str) else None
     return hours is not None and int(hours[1]) > 12
