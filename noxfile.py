@@ -40,8 +40,10 @@ NIGHTLY = (
 )  # fmt: skip
 """Tests with a long form, see tests/fakes/nightly.py."""
 STAND_IN = "tests/relay/test_hedging.py"
-PARALLEL = ("-n", "auto", "--dist", "worksteal")
-"""pytest-xdist: one process per core; `nox -s tests -- -n 0` runs in one process."""
+CORES = os.cpu_count() or 1
+PARALLEL = ("-n", str(CORES + CORES // 2), "--dist", "worksteal")
+"""pytest-xdist: three processes for two cores, since tests wait a third of the time for programs they started; `nox -s tests -- -n 0`
+runs in one process."""
 
 
 def install(session: nox.Session, *groups: str) -> None:
@@ -155,7 +157,7 @@ def lint(session: nox.Session) -> None:
     # It takes some 0.4 s a module: modules without a word of trio are left out, and one process per core reads every nth.
     concurrent = re.compile(r"\b(async|await|trio)\b")
     modules = [str(module) for module in sorted(Path("gw").rglob("*.py")) if concurrent.search(module.read_text(encoding="utf-8"))]
-    cores = min(os.cpu_count() or 1, len(modules))
+    cores = min(CORES, len(modules))
     with ThreadPoolExecutor(cores) as pool:
         parts = [pool.submit(session.run, "flake8-async", f"--disable={','.join(off)}", *modules[n::cores]) for n in range(cores)]
     for part in parts:
@@ -458,7 +460,8 @@ def browser(session: nox.Session) -> None:
     if not (shutil.which("valkey-server") or shutil.which("redis-server")):
         session.warn("LEFT OUT: the fleet in the dashboard, because no Valkey or Redis is installed (Debian package: redis-server)")
         leave_out.append("--ignore-glob=*/test_fleet.py")
-    session.run("pytest", "-q", *PARALLEL, "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
+    # A browser keeps a core busy.
+    session.run("pytest", "-q", "-n", str(CORES), "--dist", "worksteal", "-m", "browser", str(BROWSER), *leave_out, *session.posargs)
 
 
 @nox.session
