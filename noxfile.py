@@ -233,24 +233,47 @@ def build(session: nox.Session) -> None:
     session.run("gw", "--version")
 
 
+def has_compiler(session: nox.Session) -> bool:
+    if any(map(shutil.which, ("cc", "gcc", "clang"))):
+        return True
+    session.warn("LEFT OUT: the compiled wheel, because there is no C compiler (Debian package: gcc)")
+    return False
+
+
+def build_compiled(session: nox.Session, folder: Path) -> Path:
+    """Build the wheel with compiled modules in a folder, which is emptied first, and return it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    session.install("build[uv]")
+    build = ("python", "-m", "build", "--installer=uv", "--wheel", "--outdir", str(folder))
+    session.run(*build, env={"HATCH_BUILD_HOOKS_ENABLE": "1"}, silent=True)
+    (wheel,) = folder.glob("gw_voice-*.whl")
+    if "none-any" in wheel.name:
+        session.error(f"{wheel.name} is not compiled")
+    return wheel
+
+
+@nox.session
+def compiled_wheel(session: nox.Session) -> None:
+    """Build the wheel with compiled modules, for this platform and Python; needs a C compiler."""
+    if has_compiler(session):
+        session.log(str(build_compiled(session, Path(session.create_tmp()).resolve() / "dist")))
+
+
 @nox.session
 def compiled(session: nox.Session) -> None:
-    """The test suite against the wheel with compiled modules; needs a C compiler. Arguments after -- go to pytest."""
-    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
-        session.warn("LEFT OUT: the compiled wheel, because there is no C compiler (Debian package: gcc)")
+    """The test suite against the wheel with compiled modules; needs a C compiler. Arguments after -- go to pytest.
+
+    `GW_WHEEL` names a wheel that `compiled_wheel` has built of these sources; without it one is built.
+    """
+    if not has_compiler(session):
         return
     session.env["PYTHONDONTWRITEBYTECODE"] = ""
     out = Path(session.create_tmp()).resolve()
     tree = out / "tree"
-    shutil.rmtree(out / "dist", ignore_errors=True)
     shutil.rmtree(tree, ignore_errors=True)
     session.install("--require-hashes", "-r", "requirements.lock")
-    session.install("build[uv]")
-    build = ("python", "-m", "build", "--installer=uv", "--wheel", "--outdir", str(out / "dist"))
-    session.run(*build, env={"HATCH_BUILD_HOOKS_ENABLE": "1"}, silent=True)
-    (wheel,) = (out / "dist").glob("gw_voice-*.whl")
-    if "none-any" in wheel.name:
-        session.error(f"{wheel.name} is not compiled")
+    given = os.environ.get("GW_WHEEL", "")
+    wheel = Path(given).resolve() if given else build_compiled(session, out / "dist")
     # The tests stand beside the files of the wheel, so that no path leads to the checkout's modules.
     left_out = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "dist", "build")
     shutil.copytree(Path.cwd(), tree, ignore=left_out)

@@ -61,6 +61,20 @@ def test_what_go_builds_is_there_when_the_tests_begin(tmp_path: Path) -> None:
     assert "5 passed in 0.20s" in ended.stdout.partition("=== closing lines")[2]
 
 
+def test_the_wheel_that_was_compiled_beside_the_first_sessions_is_the_one_that_is_tested(tmp_path: Path) -> None:
+    wheel = ".nox/compiled_wheel/tmp/dist/gw_voice-1-cp311.whl"
+    build = f"*compiled_wheel) sleep 0.2; mkdir -p {Path(wheel).parent}; touch {wheel};;"
+    ended = run_with(tmp_path, f'case "$*" in {build} *"-s compiled --"*) echo "tests $GW_WHEEL";; esac')
+    assert ended.returncode == 0, ended.stderr
+    assert f"tests {wheel}" in ended.stdout.splitlines()
+
+
+def test_a_wheel_that_could_not_be_compiled_is_left_to_the_session(tmp_path: Path) -> None:
+    ended = run_with(tmp_path, 'case "$*" in *compiled_wheel) exit 1;; *"-s compiled --"*) echo "tests <$GW_WHEEL>"; exit 1;; esac')
+    assert ended.returncode == 1
+    assert "tests <>" in ended.stdout.splitlines()
+
+
 def test_what_was_installed_beside_the_first_sessions_is_not_installed_again(tmp_path: Path) -> None:
     ended = run_with(tmp_path, 'case "$*" in *--install-only*browser) exit 1;; *--install-only*) ;; *) echo "ran $*";; esac')
     assert ended.returncode == 0, ended.stderr
