@@ -67,7 +67,6 @@ class Response(Generic[S, E]):
         self._first_events: list[E] | None = opened.take_events()
         self._scope = opened.scope
         self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive
-        self._each: EachEvents[E] | None = getattr(opened.stream, "for_each", None) if self.reads_in_place else None
         self._handle: Callable[[list[E]], Pending] | None = None
         self._counter = counter
         self._catalog = catalog
@@ -93,9 +92,10 @@ class Response(Generic[S, E]):
         list. Raise as `receive` does, and what `handle` raises.
         """
         self._handle = handle
+        each: EachEvents[E] | None = getattr(self.stream, "for_each", None) if self.reads_in_place else None
         try:
             while not self.done:
-                each, scope = self._each, self._scope
+                scope = self._scope
                 if self._first_events is not None or each is None or scope is None or not scope.is_kept:
                     pending = handle(await self.receive())
                 else:
