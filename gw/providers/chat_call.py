@@ -109,6 +109,5 @@ def chat_call(wire: ChatWire, request: ChatRequest, account: Account) -> HttpCal
 
 def _read(wire: ChatWire, provider: str, keep_raw: bool, stream: bool, response: HttpResponse) -> ChatStream:
     if stream and is_type(response, wire.stream_type):
-        response.let_head_go()
         return ChatEvents(response, provider, wire.decoder(provider, keep_raw))
     return _WholeChat(response, provider, wire.decode, keep_raw, stream)

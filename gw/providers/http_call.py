@@ -130,6 +130,8 @@ class EventStream(Generic[E]):
     """
 
     def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[E]) -> None:
+        """What the head says is to be read before: it is let go."""
+        response.let_head_go()
         self._response = response
         self._provider = provider
         self._decoder = decoder

@@ -2,7 +2,7 @@
 
 import socket
 import ssl
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 
 import pytest
 import trio
@@ -72,6 +72,15 @@ async def fetched(net, *pieces, **kwargs):
 )
 async def test_reads(net, answer, status, body):
     assert await fetched(net, answer) == (status, body)
+
+
+@pytest.mark.parametrize(("answer", "is_cut"), [(OK[:-2], True), (CHUNKED[:-9], True), (b"HTTP/1.1 200 OK\r\n\r\nhel", False)])
+async def test_an_answer_whose_head_was_let_go_still_says_whether_it_was_cut(net, answer, is_cut):
+    async with response_to(net, answer) as response:
+        response.let_head_go()
+        assert response.headers == []
+        with pytest.raises(UpstreamCut) if is_cut else nullcontext():
+            assert (await response.read())[:3] == b"hel"
 
 
 @pytest.mark.parametrize("answer", [OK, CHUNKED])

@@ -27,6 +27,7 @@ FAULT = b'data: {"error":{"message":"m","code":"x"}}\n\n'
 class Body(HttpResponse):
     def __init__(self, pieces: list[bytes]) -> None:
         self.pieces = list(pieces)
+        self.headers = [(b"content-type", b"text/event-stream")]
 
     async def receive_some(self) -> bytes:
         return self.pieces.pop(0) if self.pieces else b""
@@ -71,6 +72,12 @@ async def read(stream, reading):
 
 
 READINGS = pytest.mark.parametrize("reading", [by_lists, in_place, in_place_with_waits])
+
+
+def test_it_lets_the_head_of_the_answer_go():
+    body = Body([])
+    EventStream(body, "p", SpeechDecoder("p"))
+    assert body.headers == []
 
 
 @pytest.mark.parametrize(
