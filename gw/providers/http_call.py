@@ -130,7 +130,7 @@ class EventStream(Generic[E]):
     """
 
     def __init__(self, response: HttpResponse, provider: str, decoder: Decoder[E]) -> None:
-        """What the head says is to be read before: it is let go."""
+        """Let the head of `response` go: what it says must be read before."""
         response.let_head_go()
         self._response = response
         self._provider = provider
