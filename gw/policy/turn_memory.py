@@ -10,7 +10,7 @@ from gw.policy.recent_texts import RecentAnswers, RecentTranscripts
 from gw.policy.turn_texts import CommonTexts, Doubts, HeardText, TurnPlace, WrittenAnswer
 
 MAX_ENDPOINTS = 256
-MAX_LIVE = 512  # after so many, those that have ended are forgotten
+MAX_LIVE = 512  # after so many, those that have ended are forgotten; after twice as many where all of them go on
 SURE = 2  # joins after which a connection belongs to a conversation
 FLIPS_SHARE, MOVES_SHARE = 0.1, 0.02
 """Share of joins in which connections changed their conversation, beyond which they are those of a shared pool; up to which
@@ -35,6 +35,8 @@ class Memory(msgspec.Struct, eq=False):
     """Speech with the words of several answers."""
     live: dict[str, TurnPlace] = msgspec.field(default_factory=dict)
     """Conversations: live transcriptions that heard something by their id, those of recordings by the id of the first."""
+    forget_at: int = MAX_LIVE
+    """Number of conversations at which those that have ended are forgotten. Each is looked at a few times, however many go on."""
     unspoken: int = 0
     """Answers since the last speech request."""
     kept: Counter[str] = msgspec.field(default_factory=Counter)
@@ -62,8 +64,9 @@ class Memory(msgspec.Struct, eq=False):
     def keep(self, session_id: str, source: TurnPlace) -> None:
         """Remember where a conversation is heard."""
         if session_id not in self.live:
-            if len(self.live) >= MAX_LIVE:
+            if len(self.live) >= self.forget_at:
                 self.live = {id_: known for id_, known in self.live.items() if self.is_live(id_)}
+                self.forget_at = max(MAX_LIVE, 2 * len(self.live))
             self.live[session_id] = source
 
     def note(self, place: TurnPlace, session_id: str | None) -> None:
