@@ -72,6 +72,24 @@ def vendor(answer: Callable[[socket.socket], None]) -> Iterator[int]:
                 thread.join(30)
 
 
+class TwoWords:
+    """A vendor's answer that has one word at once, another when `second` is set, and no end.
+
+    `left` is set when the gateway has closed the connection.
+    """
+
+    def __init__(self) -> None:
+        self.second = threading.Event()
+        self.left = threading.Event()
+
+    def answer(self, sock: socket.socket) -> None:
+        sock.sendall(HEAD + word("one "))
+        self.second.wait(30)
+        sock.sendall(word("two "))
+        sock.recv(1)
+        self.left.set()
+
+
 @contextmanager
 def chat(url: str, body: str = BODY, path: str = "/v1/chat/completions") -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
@@ -131,22 +149,14 @@ def test_forty_streams_at_once_are_whole(start, durability):
 
 
 def test_a_vendor_that_falls_silent_in_the_middle_has_failed(start):
-    one, silent = threading.Event(), threading.Event()
-
-    def answer(sock: socket.socket) -> None:
-        sock.sendall(HEAD + word("one "))
-        one.wait(30)
-        sock.sendall(word("two "))
-        sock.recv(1)  # until the gateway leaves
-        silent.set()
-
-    with vendor(answer) as port:
+    two_words = TwoWords()
+    with vendor(two_words.answer) as port:
         daemon = start(CONFIG.format(port=port, idle_s=1, durability="crash"))
         with chat(daemon.url) as response:
             received = response.readline()
-            one.set()
+            two_words.second.set()
             received += response.read()
-        assert silent.wait(30)
+        assert two_words.left.wait(30)
     assert text_of(received) == "one two "
     assert b"silent for 1 s in the middle of its answer" in received
     record = record_of(daemon.url)
@@ -204,39 +214,24 @@ def test_a_stream_keeps_neither_its_prompt_nor_the_head_of_the_answer(start, pat
 
 
 def test_a_client_that_leaves_ends_the_vendors_answer(start):
-    one, left = threading.Event(), threading.Event()
-
-    def answer(sock: socket.socket) -> None:
-        sock.sendall(HEAD + word("one "))
-        one.wait(30)
-        sock.sendall(word("two "))
-        sock.recv(1)
-        left.set()
-
-    with vendor(answer) as port:
+    two_words = TwoWords()
+    with vendor(two_words.answer) as port:
         daemon = start(CONFIG.format(port=port, idle_s=20, durability="crash"))
         with chat(daemon.url) as response:
             while b"two" not in response.readline():
-                one.set()
-        assert left.wait(10)
+                two_words.second.set()
+        assert two_words.left.wait(10)
     assert record_of(daemon.url)["status"] == "cancelled"
 
 
 def test_a_stop_ends_an_answer_that_goes_on_for_too_long(start):
-    one = threading.Event()
-
-    def answer(sock: socket.socket) -> None:
-        sock.sendall(HEAD + word("one "))
-        one.wait(30)
-        sock.sendall(word("two "))
-        sock.recv(1)
-
-    with vendor(answer) as port:
+    two_words = TwoWords()
+    with vendor(two_words.answer) as port:
         text = CONFIG.format(port=port, idle_s=60, durability="crash") + "serve: {drain_s: 1}\n"
         daemon = start(text)
         with chat(daemon.url) as response:
             received = response.readline()
-            one.set()
+            two_words.second.set()
             while b"two" not in received:
                 received = response.readline()
             daemon.process.send_signal(signal.SIGTERM)
