@@ -132,14 +132,15 @@ def stream_events(
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None = None,
 ) -> Awaitable[None]:
     """Relay an answer as server-sent events. `instead` may answer in another way, unless a comment was sent before."""
-    response = SseResponse(exchange.send, exchange.id_headers)
-    return while_connected(exchange, _stream_events(exchange, opening, response, _EventWriter(response, encoder), instead))
+    writer = _EventWriter(SseResponse(exchange.send, exchange.id_headers), encoder)
+    return while_connected(exchange, _stream_events(exchange, opening, writer, instead))
 
 
 async def _stream_events(
-    exchange: HttpExchange, opening: Opening[S, E], response: SseResponse, writer: _EventWriter[S, E],
+    exchange: HttpExchange, opening: Opening[S, E], writer: _EventWriter[S, E],
     instead: Callable[[Response[S, E]], Awaitable[bool]] | None,
 ) -> None:  # fmt: skip
+    response = writer.response
     exchange.keepalive.watch(response)
     try:
         async with opening as answer:
@@ -160,13 +161,13 @@ async def _stream_events(
 class _EventWriter(Generic[S, E]):
     """Writes an answer's events as server-sent events, without waiting where the client takes them at once."""
 
-    __slots__ = ("_answer", "_encode", "_encoder", "_response")
+    __slots__ = ("_answer", "_encode", "_encoder", "response")
 
     _answer: Response[S, E]
     _encode: Callable[[list[E]], bytes]
 
     def __init__(self, response: SseResponse, encoder: NewEncode[S, E]) -> None:
-        self._response = response
+        self.response = response
         self._encoder: NewEncode[S, E] | None = encoder
 
     def begin(self, answer: Response[S, E]) -> None:
@@ -179,7 +180,7 @@ class _EventWriter(Generic[S, E]):
         data, done = self._encode(events), self._answer.done
         if not data and not done:
             return None
-        pending = self._response.write(data, more=not done)
+        pending = self.response.write(data, more=not done)
         return None if pending is READY else pending
 
 
