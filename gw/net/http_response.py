@@ -78,10 +78,11 @@ class HttpResponse:
             transport = self._in_use()
             try:
                 piece = await transport.receive_some(READ_BYTES)
-            except BaseException as error:
+            except LOST as error:
                 transport.abort()
-                if isinstance(error, LOST):
-                    raise self._ended(False, describe(error)) from error
+                raise self._ended(False, describe(error)) from error
+            except BaseException:
+                transport.abort()
                 raise
             self._received(piece, nothing_yet=False)
         data = parts[0] if len(parts) == 1 else b"".join(parts)
@@ -101,10 +102,11 @@ class HttpResponse:
                 transport = self._in_use()
                 try:
                     pending = await transport.for_each_piece(self._arrived)
-                except BaseException as error:
+                except LOST as error:
                     transport.abort()
-                    if isinstance(error, LOST):
-                        raise self._ended(False, describe(error)) from error
+                    raise self._ended(False, describe(error)) from error
+                except BaseException:
+                    transport.abort()
                     raise
                 if pending is None:
                     self._received(b"", nothing_yet=False)
@@ -217,10 +219,11 @@ class HttpResponse:
                 raise self._malformed("the answer's head is too large")
             try:  # here, in `receive_some` and in `for_each_piece`: a coroutine that all await would cost more than decoding a token
                 piece = await transport.receive_some(READ_BYTES)
-            except BaseException as error:
+            except LOST as error:
                 transport.abort()
-                if isinstance(error, LOST):
-                    raise self._ended(not taken, describe(error)) from error
+                raise self._ended(not taken, describe(error)) from error
+            except BaseException:
+                transport.abort()
                 raise
             self._received(piece, nothing_yet=not taken)
             taken += len(piece)
