@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 import trio
@@ -28,11 +28,24 @@ SPEECH = """
 providers: {own: {type: %s, api_key: k, base_url: "http://own.test"}}
 models: {tts: {own/%s: {price: {unit: 1M_characters, usd: 20}}}}
 """
-EARLY, LATE = 20, 150
-"""Utterances after which one is measured. Before the first, what is kept of a session reaches its bounds."""
+EARLY, LATE = range(20, 27), range(150, 157)
+"""Utterances that are measured. Before the first of them, what is kept of a session reaches its bounds.
+
+How often a task wakes up for the same utterance depends on trio's shuffled order of tasks, so the least of several is compared:
+single utterances differ by up to 3 %.
+"""
 MOST = 1.03
 FINALS_S = 2.0
 """From the end of speech to its final transcript at the latest, where the fake has no setting for it."""
+
+
+def measured(utterance: int) -> AbstractContextManager[Counted]:
+    return counted_bytecodes() if utterance in EARLY or utterance in LATE else nullcontext(Counted())
+
+
+def assert_costs_stay(costs: list[int]) -> None:
+    early, late = costs[EARLY.start : EARLY.stop], costs[LATE.start : LATE.stop]
+    assert 0 < min(late) < MOST * min(early), (early, late)
 
 
 @pytest.mark.parametrize("vendor", VOICES)
@@ -43,8 +56,8 @@ async def test_a_sentence(vendor, tmp_path, autojump_clock):
         plane.net.hosts["own.test", 80] = hosted(fake(api_key="k"))
         request = SpeakLiveRequest(model=f"own/{model}", voice="v", format=PCM_16K)
         async with plane.gateway.relay.speak_live(request, Caller()) as session:
-            for number in range(LATE + 1):
-                with counted_bytecodes() if number in (EARLY, LATE) else nullcontext(Counted()) as counted:
+            for number in range(LATE.stop):
+                with measured(number) as counted:
                     for text in (f"This is {100 + number} ", "of the things that ", "I want to say. "):
                         await session.send_text(text)
                     await session.flush()
@@ -54,7 +67,7 @@ async def test_a_sentence(vendor, tmp_path, autojump_clock):
             await session.finish()
             while not session.done:
                 await session.receive()
-    assert 0 < costs[LATE] < MOST * costs[EARLY], (costs[EARLY], costs[LATE])
+    assert_costs_stay(costs)
 
 
 @pytest.mark.parametrize("vendor", FAKES)
@@ -73,9 +86,9 @@ async def test_an_utterance_that_the_caller_ends(vendor, tmp_path, autojump_cloc
         request = ListenRequest(model="default", format=AudioFormat(encoding="pcm_s16le", sample_rate_hz=RATE))
         async with plane.gateway.relay.listen(request, Caller()) as session, trio.open_nursery() as nursery:
             nursery.start_soon(read)
-            for number in range(LATE + 1):
+            for number in range(LATE.stop):
                 began = trio.current_time()
-                with counted_bytecodes() if number in (EARLY, LATE) else nullcontext(Counted()) as counted:
+                with measured(number) as counted:
                     for index, (at_s, frame) in enumerate(frames):
                         await trio.sleep_until(began + at_s + len(frame) / 2 / RATE)
                         await session.send_audio(frame)
@@ -83,5 +96,5 @@ async def test_an_utterance_that_the_caller_ends(vendor, tmp_path, autojump_cloc
                             await session.flush()
                 costs.append(counted.count)
             await session.finish()
-    assert finals >= LATE
-    assert 0 < costs[LATE] < MOST * costs[EARLY], (costs[EARLY], costs[LATE])
+    assert finals >= LATE.stop - 1
+    assert_costs_stay(costs)
