@@ -36,6 +36,7 @@ STEPS = r" +\d+ bytecodes from 'send' to 'wait to read'" if edition_of(Relay) ==
             ],
             [0],
         ),
+        ("resampling.py", "--rounds 1 --frames 2", [r"\| 24000 to 8000 \| \d+ \| \d+ \| convolution \|"], [0]),
         ("speech_delays.py", "-k test_it_is_all_in_the_report", [r"\| stopped after \| 3 \| [-\d.]+ ms \| .* \| 100 ms \|"], [0, 1]),
         (
             "bytecodes.py", "--requests 3 --top 5 --steps",

@@ -11,7 +11,8 @@ from gw.providers.sim import fsk
 from gw.types.audio import AudioFormat
 from gw.types.stt import Final, ListenRequest, TranscribeRequest, Word
 from gw.wire import g711, wav
-from gw.wire.convert import RATES_HZ, Resampler
+from gw.wire.convert import RATES_HZ
+from gw.wire.resampler import resampler
 
 HEADER_BYTES = 64 * 1024  # a WAV whose samples begin later than this is not read
 _SLICE_S = 0.25  # audio decoded in one go: at most 2 ms of CPU, so that other tasks get their turn in between
@@ -69,7 +70,7 @@ class PcmSlicer:
         self._frame = max(1, fmt.bytes_per_second // fmt.sample_rate_hz)
         self._slice = self._frame * int(fmt.sample_rate_hz * _SLICE_S)
         rate_hz = read_rate_hz(fmt)
-        self._resampler = Resampler(fmt.sample_rate_hz, rate_hz) if rate_hz != fmt.sample_rate_hz else None
+        self._resampler = resampler(fmt.sample_rate_hz, rate_hz) if rate_hz != fmt.sample_rate_hz else None
         self._partial_frame = b""
         self._frames = 0
 

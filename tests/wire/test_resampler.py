@@ -1,11 +1,12 @@
 import math
+import random
 from array import array
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gw.wire.convert import Resampler
+from gw.wire.resampler import ConvolvingResampler, SampleResampler, resampler
 
 RATES = [8_000, 16_000, 22_050, 24_000, 44_100, 48_000]
 PAIRS = [(source, target) for source in RATES for target in RATES if source != target]
@@ -16,9 +17,12 @@ def sine(rate, hz, seconds=0.1, loud=12_000):
 
 
 def resampled(source_hz, target_hz, samples):
-    resampler = Resampler(source_hz, target_hz)
-    built = resampler.feed(samples)
-    built.extend(resampler.end())
+    return all_of(resampler(source_hz, target_hz), samples)
+
+
+def all_of(one, samples):
+    built = one.feed(samples)
+    built.extend(one.end())
     return built
 
 
@@ -49,20 +53,38 @@ def test_full_scale_is_cut_and_level_stays_level(source_hz, target_hz):
     assert set(resampled(source_hz, target_hz, array("h", [1_000] * 900))[50:-50]) == {1_000}
 
 
+@pytest.mark.parametrize(("up", "down"), [(up, down) for up in range(1, 7) for down in range(1, 7) if math.gcd(up, down) == 1 != up * down])
+def test_products_of_large_numbers_are_the_sums_for_each_sample(up, down):
+    noise = random.Random(up * down)
+    samples = array("h", (noise.choice([-32_768, 32_767, noise.randrange(-32_768, 32_768)]) for _ in range(2_000)))
+    fast, plain = all_of(ConvolvingResampler(up, down), samples), all_of(SampleResampler(up, down), samples)
+    assert len(fast) == len(plain) > 300
+    differences = [abs(a - b) for a, b in zip(fast, plain, strict=True)]
+    assert max(differences) <= 1  # coefficients are rounded to 24 bits, so that a half may be rounded the other way
+    assert sum(differences) < len(fast) / 50
+
+
+def test_rates_of_small_ratios_take_few_steps():
+    for pair in PAIRS:
+        is_few = not {22_050, 44_100} & {*pair} or sorted(pair) == [22_050, 44_100]
+        assert isinstance(resampler(*pair), ConvolvingResampler) == is_few
+
+
 def test_an_hour_does_not_drift():
     """Positions are whole numbers: after as many samples as there are in an hour the next one falls where it should."""
-    resampler = Resampler(44_100, 48_000)
-    built = sum(len(resampler.feed(array("h", bytes(2 * 441)))) for _ in range(1_000))
-    assert built + len(resampler.end()) == 480_000
+    for source_hz, target_hz in ((44_100, 48_000), (48_000, 32_000)):
+        one = resampler(source_hz, target_hz)
+        built = sum(len(one.feed(array("h", bytes(2 * source_hz // 100)))) for _ in range(1_000))
+        assert built + len(one.end()) == 10 * target_hz
 
 
 @given(st.lists(st.integers(0, 400), max_size=20), st.sampled_from(PAIRS))
 def test_how_it_is_cut_makes_no_difference(sizes, pair):
     samples = sine(pair[0], 500, seconds=0.02)
-    resampler, built, at = Resampler(*pair), array("h"), 0
+    one, built, at = resampler(*pair), array("h"), 0
     for size in sizes:
-        built.extend(resampler.feed(samples[at : at + size]))
+        built.extend(one.feed(samples[at : at + size]))
         at += size
-    built.extend(resampler.feed(samples[at:]))
-    built.extend(resampler.end())
+    built.extend(one.feed(samples[at:]))
+    built.extend(one.end())
     assert built == resampled(*pair, samples)
