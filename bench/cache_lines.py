@@ -1,6 +1,6 @@
 """Count the machine instructions and the cache lines of a request, in a simulated processor (valgrind's callgrind).
 
-    python bench/cache_lines.py [--mode chat|stream|speech] [--connections 32] [--seconds 20] [--level-2 512] [--compiled PYTHON]
+    python bench/cache_lines.py [--mode chat|stream|speech] [--connections 32] [--seconds 20] [--level-2 KB] [--compiled PYTHON]
 
 Starts a gateway in valgrind for each edition, puts it under load in a closed loop, and prints for each request, and for each library:
 
@@ -10,7 +10,7 @@ Starts a gateway in valgrind for each edition, puts it under load in a closed lo
                    from the third
 
 Times would say something else on each machine, and something else each minute where guests beside a virtual machine take the caches;
-these counts stay within a few percent. `--compiled`: a Python with a compiled gw in it. Needs valgrind and gcc. The gateway takes 50
+these counts differ by a tenth at most. `--compiled`: a Python with a compiled gw in it. Needs valgrind and gcc. The gateway takes 50
 times as long as it does without, so what comes by the time and not by the request has a larger part than it has in use.
 """
 
@@ -28,6 +28,7 @@ from pathlib import Path
 from run import CACHED, Bench, build, wait_until_it_answers
 
 MODES = ("chat", "stream", "speech")
+SIZES_KB = (128, 256, 512, 1024, 2048)  # callgrind takes powers of two
 LEVEL_1 = ("I1mr", "D1mr", "D1mw")
 LEVEL_2 = ("ILmr", "DLmr", "DLmw")
 SMALLEST_PART = 0.02  # of all lines, below which a library is not named
@@ -114,7 +115,7 @@ def main() -> int:
     parser.add_argument("--mode", choices=MODES, default="chat")
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--level-2", type=int, default=512, metavar="KB")
+    parser.add_argument("--level-2", type=int, choices=SIZES_KB, default=512, help="kB")
     parser.add_argument("--python", default=sys.executable, help="with which gw runs")
     parser.add_argument("--compiled", default="", metavar="PYTHON")
     options = parser.parse_args()
