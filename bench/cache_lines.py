@@ -34,7 +34,7 @@ LEVEL_2 = ("ILmr", "DLmr", "DLmw")
 SMALLEST_PART = 0.02  # of all lines, below which a library is not named
 
 Libraries = dict[str, Counter[str]]
-"""What each library counted, by callgrind's names of events."""
+"""Counts of each library, by callgrind's names of events."""
 
 
 class SimulatedBench(Bench):
