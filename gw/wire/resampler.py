@@ -19,7 +19,7 @@ _ZEROS = 8  # zero crossings of the sinc on each side, counted at the lower rate
 _PASS = 0.97  # edge of the pass band, as a part of the lower rate's half
 _BETA = 5.0  # parameter of the Kaiser window
 _MAX_PHASES = 640  # limit for sets of coefficients between two samples; unusual pairs of rates use the nearest set
-_MAX_MULTIPLICATIONS = 36  # for a piece of audio, beyond which they take longer than sums for each sample
+_MAX_MULTIPLICATIONS = 128  # for a piece of audio, however short; with 840 a frame of 20 ms takes longer than by sums for each sample
 
 
 class Resampler(ABC):
@@ -74,9 +74,9 @@ class SampleResampler(Resampler):
         return output
 
 
-_LIMB = 8  # bytes of a number within a large one: 16 bits of a sample, 24 of a coefficient, and room for their sum
-_UNIT = 1 << 24  # a coefficient of 1.0
-_OFFSET = ((1 << 40) + _UNIT // 2).to_bytes(_LIMB, "little")
+_LIMB = 8  # bytes of a number within a large one: 16 bits of a sample, 32 of a coefficient, and room for their sum
+_UNIT = 1 << 32  # a coefficient of 1.0
+_OFFSET = ((1 << 48) + _UNIT // 2).to_bytes(_LIMB, "little")
 """Added to every sum: half a unit rounds, and 65,536 units keep it positive, so that it borrows nothing from the next."""
 _SIGN = bytes(byte ^ 0x80 for byte in range(256))
 """Adds 32,768 to samples of which it translates the upper bytes, or subtracts it."""
@@ -91,7 +91,7 @@ class ConvolvingResampler(Resampler):
     the sum of `down` shorter ones.
 
     Samples have 32,768 added, since digits have no sign. A set of coefficients adds up to `_UNIT`, so each sum has 32,768 units
-    more as well: its bytes 3 and 4 are the output sample in the same form, and byte 5 is 1, unless the sample has to be clipped.
+    more as well: its bytes 4 and 5 are the output sample in the same form, and byte 6 is 1, unless the sample has to be clipped.
     """
 
     def __init__(self, up: int, down: int) -> None:
@@ -129,7 +129,7 @@ class ConvolvingResampler(Resampler):
             limbs[::_LIMB], limbs[1::_LIMB] = low, high
             total += int.from_bytes(limbs, "little") * coefficients
         sums = total.to_bytes(_LIMB * (digits + taps + 1), "little")[_LIMB * (taps - 1) : _LIMB * digits]
-        low, high, range_ = sums[3::_LIMB], sums[4::_LIMB].translate(_SIGN), sums[5::_LIMB]
+        low, high, range_ = sums[4::_LIMB], sums[5::_LIMB].translate(_SIGN), sums[6::_LIMB]
         return (low, high) if range_.count(1) == count else _clipped(low, high, range_)
 
 
