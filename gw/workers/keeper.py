@@ -230,7 +230,8 @@ class Keeper:
         start = StartWork(
             name=f"{member_name(settings)}/{name}", journal=str(journal_path(settings.cost_tracking.db_path, name)),
             host=settings.serve.host, port=self._reserved[0].getsockname()[1], max_in_flight=self._share(),
-            journals=self._gateway.journals.processes, descriptors=self._descriptors, config=self._packed_config(),
+            journals=self._gateway.journals.processes, descriptors=self._descriptors,
+            watched=self._gateway.store.watcher is not None, config=self._packed_config(),
         )  # fmt: skip
         process.start(start, self._config_number)
 
@@ -353,7 +354,7 @@ class Keeper:
 
         async with trio.open_nursery() as nursery:
             for process in self._alive:
-                if process.state in ("serving", "draining"):
+                if process.state in ("starting", "serving", "draining"):
                     nursery.start_soon(add, process)
         return intents
 

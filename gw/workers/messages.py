@@ -73,6 +73,8 @@ class StartWork(ProcessMessage, frozen=True):
     journals: int
     """Processes of the gateway that have a journal."""
     descriptors: int
+    watched: bool
+    """Whether intents are sent from the start."""
     config: bytes
 
 
@@ -106,10 +108,9 @@ class DrainStep(ProcessMessage, frozen=True):
 
 
 class ListRunning(ProcessMessage, frozen=True):
-    """Answer with `RunningRequests`, and send intents from now on while `watched`."""
+    """Answer with `RunningRequests`, and send intents from now on."""
 
     id: int
-    watched: bool
 
 
 class SendRecords(ProcessMessage, frozen=True):

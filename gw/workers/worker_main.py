@@ -106,6 +106,7 @@ class Worker:
         self.sender: ConnectionSender | None = None
         self.listener: Listener | None = None
         self._lines = lines
+        self._watched = start.watched
         self._nursery: trio.Nursery | None = None
 
     async def run(self, config: WorkerConfig, connections: socket.socket, learn: Learn) -> None:
@@ -123,6 +124,7 @@ class Worker:
                     _log.warning("worker_without_keeper_ended")
                 else:
                     self.store = store
+                    self._watch(self._watched)
                     share = ProcessShare(
                         store=store, catalog=config.catalog, rates=config.rates, member=self.start.name, bank=self.link,
                         captures=captures if settings.secret else None, turns=self.turns,
@@ -180,10 +182,7 @@ class Worker:
             case DrainStep():
                 self._step(message)
             case ListRunning():
-                if self.store is not None and self._nursery is not None:
-                    self.store.sender.send_now()  # intents until now are in the list
-                    self.store.sender.sends_intents = message.watched
-                    self._nursery.start_soon(self._list_running, self.store, message.id)
+                self._start_listing(message.id)
             case KeysWithSpeech():
                 self.turns.wake(message.owners)
             case SendRecords():
@@ -194,8 +193,7 @@ class Worker:
             case ListPhrases() | ForgetPhrases() | ListSpeech() | SendPhrases() | KeepPhrases():
                 self._answer(message)
             case Unwatch():
-                if self.store is not None:
-                    self.store.sender.sends_intents = False
+                self._watch(False)
             case _:
                 raise AssertionError(f"a worker that runs cannot be sent {type(message).__name__}")
 
@@ -240,6 +238,22 @@ class Worker:
         self.drain.halt()
         if self._nursery is not None:
             self._nursery.cancel_scope.cancel()
+
+    def _watch(self, watched: bool) -> None:
+        """Send intents, or no longer; a store that is not open yet learns it when it is."""
+        self._watched = watched
+        if self.store is not None:
+            self.store.sender.sends_intents = watched
+
+    def _start_listing(self, id_: int) -> None:
+        """Send the requests that run, and from now on what begins."""
+        if self.store is not None:
+            self.store.sender.send_now()  # intents until now are in the list
+        self._watch(True)
+        if self.store is not None and self._nursery is not None:
+            self._nursery.start_soon(self._list_running, self.store, id_)
+        else:  # it does not serve yet, or no longer
+            self.link.send(RunningRequests(id=id_, intents=b""))
 
     async def _list_running(self, store: WorkerStore, id_: int) -> None:
         running: list[Intent] = await store.running()

@@ -360,11 +360,11 @@ class WorkerProcess:
     # ---- live view
 
     async def running(self) -> list[Intent]:
-        """Return the requests that run in the worker, and have intents sent from now on."""
+        """Return the requests that run in the worker, which sends intents from now on; a worker that starts has none."""
         self._numbers += 1
         number, answered, intents = self._numbers, trio.Event(), list[Intent]()
         self._running[number] = answered, intents
-        self.send(ListRunning(id=number, watched=True))
+        self.send(ListRunning(id=number))
         with trio.move_on_after(RUNNING_S):
             await answered.wait()
         self._running.pop(number, None)

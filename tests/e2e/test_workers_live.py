@@ -62,6 +62,17 @@ def read_to_the_end(session: ClientConnection) -> None:
             session.recv(timeout=60)
 
 
+def next_event(feed: http.client.HTTPResponse) -> tuple[str, Any]:
+    """Read the next event of a live view: its name and its data."""
+    name = ""
+    while True:
+        line = feed.readline().decode().strip()
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            return name, json.loads(line.removeprefix("data: "))
+
+
 def test_the_caller_of_a_worker_that_is_killed_connects_again_and_the_cut_session_has_its_record(daemon: Daemon):
     address = daemon.url.replace("http", "ws") + "/v1/listen?model=sim/tone&encoding=linear16&sample_rate=16000"
     with connect(address) as session:
@@ -85,6 +96,7 @@ def test_the_caller_of_a_worker_that_is_killed_connects_again_and_the_cut_sessio
 
 def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     netloc = urlsplit(daemon.url).netloc
+
     def body_of(words: int) -> str:
         return json.dumps({"model": "sim/echo", "stream": True, "messages": [{"role": "user", "content": "word " * words}]})
 
@@ -96,28 +108,52 @@ def test_the_live_page_sees_what_runs_in_workers(daemon: Daemon):
     live.request("GET", "/api/live")
     feed = live.getresponse()
 
-    def next_event() -> tuple[str, Any]:
-        name = ""
-        while True:
-            line = feed.readline().decode().strip()
-            if line.startswith("event: "):
-                name = line.removeprefix("event: ")
-            elif line.startswith("data: "):
-                return name, json.loads(line.removeprefix("data: "))
-
-    name, data = next_event()
+    name, data = next_event(feed)
     assert name == "running"
     assert [request["model_id"] for request in data["requests"]] == ["sim/echo"]
     wait_for(lambda: get(daemon.url, "/api/overview")["active_requests"] == 1)  # figures of workers come every second
     later = http.client.HTTPConnection(netloc, timeout=60)
     later.request("POST", "/v1/chat/completions", body_of(10), {"content-type": "application/json"})
-    assert next_event()[0] == "started"
+    assert next_event(feed)[0] == "started"
     assert later.getresponse().read().endswith(b"data: [DONE]\n\n")
     answer.close()
     running.close()
-    assert [next_event()[0] for _ in range(2)] == ["finished", "finished"]
+    assert [next_event(feed)[0] for _ in range(2)] == ["finished", "finished"]
     for connection in (running, live, later):
         connection.close()
+
+
+def test_the_live_page_sees_what_begins_in_a_worker_that_replaces_another_one(daemon: Daemon):
+    netloc = urlsplit(daemon.url).netloc
+    live = http.client.HTTPConnection(netloc, timeout=60)
+    live.request("GET", "/api/live")
+    feed = live.getresponse()
+    assert next_event(feed) == ("running", {"requests": []})
+    before = get(daemon.url, "/v1/status")["workers"]
+    for worker in before:
+        os.kill(worker["pid"], signal.SIGKILL)
+    killed = {worker["pid"] for worker in before}
+
+    def replaced() -> bool:
+        try:
+            workers = get(daemon.url, "/v1/status")["workers"]
+        except OSError:  # the kernel had given the connection to a worker that was killed
+            return False
+        return len(workers) == 2 and all(worker["state"] == "serving" and worker["pid"] not in killed for worker in workers)
+
+    wait_for(replaced)
+    body = json.dumps({"model": "sim/echo", "messages": [{"role": "user", "content": "word"}]})
+    for _ in range(8):  # the kernel picks a worker for each connection
+        connection = http.client.HTTPConnection(netloc, timeout=60)
+        connection.request("POST", "/v1/chat/completions", body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        id_ = answer.headers["x-request-id"]
+        answer.read()
+        connection.close()
+        for expected in ("started", "finished"):
+            name, data = next_event(feed)
+            assert (name, data["id"]) == (expected, id_)
+    live.close()
 
 
 def test_words_that_a_worker_captures_are_stored_by_the_keeper(daemon: Daemon):
