@@ -64,6 +64,11 @@ def speak_request(text=TEXT, *, events=False, encoding="pcm_s16le"):
     return SpeakRequest(model="m", text=text, voice="v", format=fmt, want_events=events)
 
 
+def samples_of(type_):
+    """Return the encoding in which the relay requests samples of a type: those that have no bare ones make a WAV."""
+    return "pcm_s16le" if "pcm_s16le" in (spec_of(type_).speak_formats or {"pcm_s16le"}) else "wav"
+
+
 def opened(target, kind, **options):
     """One call of `kind` with a request of the usual size."""
     call = getattr(spec_of(target.type), kind)
@@ -71,7 +76,7 @@ def opened(target, kind, **options):
         case "chat":
             return call(chat_request(**options), target.account("llm"))
         case "speak":
-            return call(speak_request(**options), target.account("tts"))
+            return call(speak_request(**({"encoding": samples_of(target.type)} | options)), target.account("tts"))
         case _:
             target.vendor.hear(TEXT)
             recording = Recording(TEXT)
@@ -243,7 +248,7 @@ async def test_speak(type_, text, events, nursery, autojump_clock):
         decoded, _ = await read(stream)
         rates_hz = spec_of(type_).speak_rates_hz or {24_000}
         rate_hz = max((rate for rate in rates_hz if rate <= 24_000), default=min(rates_hz))
-        assert stream.format == AudioFormat(encoding="pcm_s16le", sample_rate_hz=rate_hz)
+        assert stream.format == AudioFormat(encoding=samples_of(type_), sample_rate_hz=rate_hz)
     assert len(audio(decoded)) > 1_000
     chunks = [e for e in decoded[:-1] if not isinstance(e, VendorBilled)]
     assert all(isinstance(e, AudioChunk) and e.data for e in chunks)

@@ -1,4 +1,4 @@
-"""Members that Groq refuses are left out of a request of OpenAI's."""
+"""Members that Groq refuses are left out of a request of OpenAI's; its speech is a WAV, whatever the caller wants."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gw.providers import groq
 from gw.providers.spec import Account
 from gw.types.secret import Secret
 from gw.wire import openai_chat
-from tests.fakes.hosting import hosted
+from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.net import FakeNet
 from tests.fakes.vendors.openai import FakeOpenAI
 
@@ -47,3 +47,20 @@ async def test_what_is_sent(requested, sent, nursery, autojump_clock):
     (entry,) = fake.ledger
     assert entry.path == "/openai/v1/chat/completions"
     assert entry.fields == {"model": "openai/gpt-oss-20b", **plain, **sent}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "content_type"), [("mp3", "audio/mpeg"), ("pcm", "audio/pcm"), ("mulaw", "audio/basic"), ("wav", "audio/wav")]
+)
+async def test_speech_is_requested_as_wav_and_converted(wanted, content_type, tmp_path, autojump_clock):
+    fake = FakeOpenAI(prefix="/openai/v1", api_key="k", speech_pcm=b"\x00\x40" * 24_000)
+    config = """
+    providers: {groq: {api_key: k, base_url: "http://groq.test/openai/v1"}}
+    models: {tts: {groq/canopylabs/orpheus-v1-english: {}}}
+    """
+    async with open_plane(config, tmp_path) as plane:
+        plane.net.hosts["groq.test", 80] = hosted(fake)
+        body = {"model": "groq/canopylabs/orpheus-v1-english", "input": "alpha", "voice": "autumn", "response_format": wanted}
+        reply = await plane.post("/v1/audio/speech", msgspec.json.encode(body))
+    assert (reply.status, reply.headers["content-type"]) == (200, content_type), reply.body[:300]
+    assert [entry.fields["response_format"] for entry in fake.ledger] == ["wav"]

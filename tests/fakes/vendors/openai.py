@@ -238,6 +238,10 @@ class FakeOpenAI(ScriptedVendor):
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         request = openai_audio.parse_speech(body)
         entry.fields = json_of(body)
+        if self.prefix == "/openai/v1" and entry.fields.get("response_format") != "wav":
+            # Groq's Orpheus: the answer in roryeckel/wyoming_openai issue 43; openclaw/openclaw pull request 62233
+            await answer.error(400, "invalid_request_error", "response_format must be one of [wav]")
+            return
         if self.voices is not None and request.voice not in self.voices and not request.custom_voice:
             # openai-node, issue 1284: 400 `invalid_request_error`; Kokoro-FastAPI answers 400 as well
             await answer.error(400, "invalid_value", f"Invalid value: '{request.voice}'. Supported values are: {self.voices}")
