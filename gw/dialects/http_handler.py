@@ -31,6 +31,7 @@ from gw.types.printable import escaped
 from gw.types.stt import TextDelta, TranscribeRequest, Transcript
 from gw.types.tts import AudioChunk, SpeakEvent, SpeakRequest
 from gw.types.usage import NANO
+from gw.wire import wav
 
 JSON = b"application/json"
 
@@ -214,13 +215,18 @@ def _in_band(exchange: HttpExchange, error: GwError) -> bytes:
     return dialect.in_band(dialect.error_body(error, exchange.caller.request_id))
 
 
-async def send_audio(exchange: HttpExchange, answer: SpeakAnswer, extra_headers: Headers | None = None) -> None:
-    """Relay the audio itself, with the content type of the provider's format."""
-    content_type = CONTENT_TYPES[answer.stream.format.encoding]
+async def send_audio(
+    exchange: HttpExchange, answer: SpeakAnswer, extra_headers: Headers | None = None, *, in_wav: bool = False
+) -> None:
+    """Relay the audio itself, with the content type of the provider's format; with `in_wav` the header of a WAV comes before samples."""
+    fmt = answer.stream.format
+    content_type = CONTENT_TYPES["wav" if in_wav else fmt.encoding]
     while not answer.done:
         audio = join_audio(await answer.receive())
         if not exchange.started:
             exchange.started = True
+            if in_wav:
+                audio = wav.header(fmt, None) + audio
             headers = [*answer_headers(exchange, answer), *(extra_headers or ())]
             await send_start(exchange.send, content_type.encode(), headers)
         if audio or answer.done:
@@ -306,7 +312,8 @@ def answer_speech(
 
     async def work() -> None:
         async with exchange.gateway.relay.speak(request, exchange.caller) as answer:
-            await send_audio(exchange, answer, extra_headers(answer) if extra_headers is not None else None)
+            headers = extra_headers(answer) if extra_headers is not None else None
+            await send_audio(exchange, answer, headers, in_wav=request.in_wav)
 
     return while_connected(exchange, work())
 

@@ -39,6 +39,7 @@ from gw.wire import (
     deepgram_recordings,
     deepgram_settings,
     deepgram_speak,
+    deepgram_speak_formats,
     redaction,
 )
 from gw.wire.deepgram_flux_listen import is_flux
@@ -211,7 +212,7 @@ SPEC = ProviderSpec(
     health_path="/v1/projects", key_headers=key_headers,
     speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
-    makes_mp3=deepgram_speak.makes_mp3,
+    makes_mp3=deepgram_speak_formats.makes_mp3,
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
     reported=frozenset({"transcribe", "listen", "speak"}), billed_options=billed_options,

@@ -54,6 +54,8 @@ class SpeakRequest(_Settings):
     custom_voice: bool = False
     """`voice` is the id of a custom voice of OpenAI's, which its API takes as an object."""
     format: AudioFormat
+    in_wav: bool = False
+    """The caller gets the header of a WAV before the samples of `format`, which are not 16-bit PCM: that is the encoding `wav`."""
     want_events: bool = False
     """The caller requested events (OpenAI's `stream_format: sse`)."""
     dialect: str = "openai"

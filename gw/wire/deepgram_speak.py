@@ -26,17 +26,18 @@ from urllib.parse import urlencode
 import msgspec
 
 from gw.errors import ClientProtocolError
-from gw.types.audio import AudioFormat, Encoding
+from gw.types.audio import AudioFormat
 from gw.types.stt import VendorFrame
 from gw.types.tts import AudioChunk, Flushed, SpeakEnd, SpeakEvent, SpeakLiveRequest, SpeakRequest
 from gw.types.usage import Usage, VendorFigure
 from gw.wire.bounds import tokens
 from gw.wire.deepgram_errors import session_error
 from gw.wire.deepgram_listen import ENCODINGS
+from gw.wire.deepgram_speak_formats import check_no_container, http_format, raw_format
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import DirectReply, SpeakMessage, Text, TtsCommand
-from gw.wire.query import encoding_field, is_true, optional_pairs, own_settings, query_pairs, sample_rate
+from gw.wire.query import is_true, optional_pairs, own_settings, query_pairs
 from gw.wire.vendor_errors import safe_code
 
 INTERRUPT = '{"type":"Interrupt"}'  # in place of CLEAR for Flux
@@ -108,6 +109,8 @@ def _audio_fields(fmt: AudioFormat) -> list[tuple[str, str]]:
             return [("encoding", "linear16"), ("sample_rate", str(fmt.sample_rate_hz or 24_000)), ("container", "wav")]
         case "ogg" | "opus":
             return [("encoding", "opus"), ("container", "ogg")]
+        case "flac" if fmt.sample_rate_hz:
+            return [("encoding", "flac"), ("sample_rate", str(fmt.sample_rate_hz))]
         case "mp3" if fmt.kbit_per_s:
             return [("encoding", "mp3"), ("bit_rate", str(1_000 * fmt.kbit_per_s))]
     return [("encoding", fmt.encoding)]
@@ -247,19 +250,14 @@ class DeepgramSpeakClient:
 
 # ---- server
 
-_RAW: dict[str, Encoding] = {"linear16": "pcm_s16le", "mulaw": "mulaw", "alaw": "alaw"}
-_DEFAULT_HZ = {"linear16": 24_000, "mulaw": 8_000, "alaw": 8_000}
-_MP3_HZ, _MP3_KBIT = 22_050, (32, 48)
-"""MP3 has this sample rate only, and these bit rates: developers.deepgram.com/docs/tts-media-output-settings."""
-_CONTAINERS: dict[str, Encoding] = {"mp3": "mp3", "opus": "ogg", "flac": "flac", "aac": "aac"}
-
 
 def parse_live_query(query: bytes) -> SpeakLiveRequest:
     """Raises ClientProtocolError, with `param`."""
     pairs = query_pairs(query)
     fields = dict(pairs)
+    check_no_container(fields)
     return SpeakLiveRequest(
-        model=fields.get("model", ""), format=_raw_format(fields.get("encoding", "linear16"), fields),
+        model=fields.get("model", ""), format=raw_format(fields.get("encoding", "linear16"), fields),
         speed=_speed(fields.get("speed")), dialect="deepgram", options=tuple(pairs), **_settings(pairs)
     )  # fmt: skip
 
@@ -278,32 +276,12 @@ def parse_http(query: bytes, received: bytes) -> SpeakRequest:
     text = decode_client(_MESSAGE, received, 'the body must be JSON: {"text": "..."}').text
     if not text:
         raise ClientProtocolError(what="text: nothing to speak", param="text")
-    encoding = fields.get("encoding", "mp3")
-    encoding_field(encoding, {**_RAW, **_CONTAINERS})
-    if encoding in _CONTAINERS:
-        fmt = AudioFormat(encoding=_CONTAINERS[encoding])
-        if encoding == "mp3" and (bit_rate := fields.get("bit_rate")) is not None:
-            fmt = _mp3_format(bit_rate)
-    else:
-        fmt = _raw_format(encoding, fields)
-        if encoding == "linear16" and fields.get("container", "wav") == "wav":
-            fmt = msgspec.structs.replace(fmt, encoding="wav")
+    fmt, in_wav = http_format(fields)
     return SpeakRequest(
-        model=fields.get("model", ""), text=text, format=fmt, speed=_speed(fields.get("speed")), dialect="deepgram",
+        model=fields.get("model", ""), text=text, format=fmt, in_wav=in_wav, speed=_speed(fields.get("speed")), dialect="deepgram",
         extra=_extra(query, received),
         **_settings([pair for pair in query_pairs(query) if pair[0] != "bit_rate" or not fmt.kbit_per_s]),
     )  # fmt: skip
-
-
-def _mp3_format(bit_rate: str) -> AudioFormat:
-    if bit_rate not in ("32000", "48000"):
-        raise ClientProtocolError(what="bit_rate must be 32000 or 48000 for mp3", param="bit_rate")
-    return AudioFormat(encoding="mp3", sample_rate_hz=_MP3_HZ, kbit_per_s=int(bit_rate) // 1_000)
-
-
-def makes_mp3(fmt: AudioFormat) -> bool:
-    """Return whether the vendor has MP3 of this sample rate and bit rate."""
-    return fmt.channels == 1 and fmt.sample_rate_hz in (0, _MP3_HZ) and (fmt.kbit_per_s or 48) in _MP3_KBIT
 
 
 def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:
@@ -315,11 +293,6 @@ def _extra(query: bytes, received: bytes) -> dict[str, msgspec.Raw]:
         if name not in _COMMON and name != "speed":
             repeated.setdefault(name, []).append(value)
     return extra | {_QUERY + name: msgspec.Raw(msgspec.json.encode(values)) for name, values in repeated.items()}
-
-
-def _raw_format(encoding: str, fields: dict[str, str]) -> AudioFormat:
-    known = encoding_field(encoding, _RAW)
-    return AudioFormat(encoding=known, sample_rate_hz=sample_rate(fields.get("sample_rate"), _DEFAULT_HZ[encoding]))
 
 
 def _speed(value: str | None) -> float | None:

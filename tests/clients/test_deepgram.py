@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gw.providers.sim import fsk
-from gw.types.audio import PCM_16K
+from gw.types.audio import MULAW_8K, PCM_16K
 from gw.wire import wav
 from tests.clients.gateway_pair import TEXT, spoken_text
 
@@ -49,6 +49,19 @@ def test_sdk_speech(client, drop_in, who):
         text=TEXT, model=drop_in.model("deepgram", "tts"), encoding="linear16", container="none", sample_rate=16_000
     )
     assert spoken_text(b"".join(pieces), 16_000) == TEXT
+
+
+@WHO
+@pytest.mark.parametrize("container", [None, "wav"])
+def test_sdk_telephone_speech_is_a_wav(client, drop_in, who, container):
+    model = drop_in.model("deepgram", "tts")
+    chosen = {} if container is None else {"container": container}
+    audio = b"".join(client.speak.v1.audio.generate(text=TEXT, model=model, encoding="mulaw", **chosen))
+    bare = b"".join(client.speak.v1.audio.generate(text=TEXT, model=model, encoding="mulaw", container="none"))
+    info = wav.parse(audio)
+    assert info is not None
+    assert info.format == MULAW_8K
+    assert len(audio) - info.data_offset == len(bare)
 
 
 @WHO

@@ -36,7 +36,7 @@ models:
 """
 ELEVENLABS = [(22_050, 32), (24_000, 48), *((44_100, kbit) for kbit in (32, 64, 96, 128, 192))]
 CARTESIA = [(rate, kbit) for rate in (8_000, 16_000, 22_050, 24_000, 44_100, 48_000) for kbit in (32, 64, 96, 128, 192)]
-DEEPGRAM = [(22_050, 32), (22_050, 48)]
+DEEPGRAM = [(22_050, kbit) for kbit in (8, 16, 24, 32, 40, 48)]
 FORMATS = (
     [("elevenlabs", f) for f in ELEVENLABS] + [("cartesia", f) for f in CARTESIA] + [("deepgram", f) for f in DEEPGRAM]
 )

@@ -55,6 +55,7 @@ def end(characters: int) -> SpeakEnd:
         (AudioFormat(encoding="opus"), [("encoding", "opus"), ("container", "ogg")]),
         (AudioFormat(encoding="mp3"), [("encoding", "mp3")]),
         (AudioFormat(encoding="flac"), [("encoding", "flac")]),
+        (AudioFormat(encoding="flac", sample_rate_hz=16_000), [("encoding", "flac"), ("sample_rate", "16000")]),
     ],
 )
 def test_the_form_that_is_asked_for(fmt, fields):
@@ -90,14 +91,25 @@ def test_a_request_is_read():
     ("query", "fmt"),
     [
         (b"", AudioFormat(encoding="mp3")),
+        (b"encoding=mp3&bit_rate=24000", AudioFormat(encoding="mp3", sample_rate_hz=22_050, kbit_per_s=24)),
         (b"encoding=linear16", AudioFormat(encoding="wav", sample_rate_hz=24_000)),
         (b"encoding=linear16&container=none&sample_rate=16000", PCM_16K),
         (b"encoding=opus", AudioFormat(encoding="ogg")),
+        (b"encoding=opus&container=ogg", AudioFormat(encoding="ogg")),
+        (b"encoding=flac", AudioFormat(encoding="flac")),
+        (b"encoding=flac&sample_rate=16000", AudioFormat(encoding="flac", sample_rate_hz=16_000)),
         (b"encoding=alaw&container=none", AudioFormat(encoding="alaw", sample_rate_hz=8_000)),
     ],
 )
 def test_the_form_of_a_request(query, fmt):
-    assert deepgram_speak.parse_http(query, b'{"text":"a"}').format == fmt
+    request = deepgram_speak.parse_http(query, b'{"text":"a"}')
+    assert (request.format, request.in_wav) == (fmt, False)
+
+
+@pytest.mark.parametrize("container", [b"", b"&container=wav"])
+def test_telephone_audio_is_a_wav_unless_the_caller_wants_no_container(container):
+    request = deepgram_speak.parse_http(b"encoding=mulaw" + container, b'{"text":"a"}')
+    assert (request.format, request.in_wav) == (MULAW_8K, True)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +119,10 @@ def test_the_form_of_a_request(query, fmt):
         (b"encoding=mp7", b'{"text":"a"}', "encoding"), (b"speed=fast", b'{"text":"a"}', "speed"),
         (b"speed=nan", b'{"text":"a"}', "speed"), (b"speed=9", b'{"text":"a"}', "speed"),
         (b"encoding=linear16&sample_rate=0", b'{"text":"a"}', "sample_rate"),
+        (b"sample_rate=24000", b'{"text":"a"}', "sample_rate"), (b"encoding=opus&sample_rate=48000", b'{"text":"a"}', "sample_rate"),
+        (b"container=wav", b'{"text":"a"}', "container"), (b"encoding=flac&container=none", b'{"text":"a"}', "container"),
+        (b"encoding=opus&container=none", b'{"text":"a"}', "container"), (b"encoding=mulaw&container=ogg", b'{"text":"a"}', "container"),
+        (b"encoding=mp3&bit_rate=64000", b'{"text":"a"}', "bit_rate"),
     ],
 )  # fmt: skip
 def test_requests_that_are_none(query, body, param):
@@ -254,7 +270,7 @@ def test_a_query_is_read():
     assert deepgram_speak.parse_live_query(b"").format == PCM_24K
 
 
-@pytest.mark.parametrize("query", [b"encoding=mp3", b"sample_rate=1", b"sample_rate=x", b"speed=0"])
+@pytest.mark.parametrize("query", [b"encoding=mp3", b"sample_rate=1", b"sample_rate=x", b"speed=0", b"container=wav"])
 def test_queries_that_are_refused(query):
     with pytest.raises(ClientProtocolError) as caught:
         deepgram_speak.parse_live_query(query)

@@ -101,9 +101,10 @@ class FakeCartesia(LiveVendor):
             await answer.error(404, "voice_not_found", "Voice not found")  # cartesia 4.2.0: `NotFoundError`
             return
         await trio.sleep(self.first_token_after_s)
-        await answer.start(CONTENT_TYPES[request.format.encoding])
-        pieces = [] if self.empty else list(self.recorded(request.text, request.format))
-        await self.answer_speech(answer, pieces)
+        fmt = request.format
+        await answer.start(CONTENT_TYPES["wav" if request.in_wav else fmt.encoding])
+        pieces = [] if self.empty else list(self.recorded(request.text, fmt))
+        await self.answer_speech(answer, [wav.header(fmt, None), *pieces] if request.in_wav else pieces)
         await answer.end()
 
     async def _sse(self, entry: Entry, body: bytes, answer: Answer) -> None:

@@ -36,6 +36,33 @@ def _check(query: list[tuple[str, str]]) -> None:
         raise refused("this entity cannot be redacted", "redact")
 
 
+_COMBINATIONS = {
+    "linear16": (("wav", "none"), (8_000, 16_000, 24_000, 32_000, 48_000), ()),
+    "mulaw": (("wav", "none"), (8_000, 16_000), ()),
+    "alaw": (("wav", "none"), (8_000, 16_000), ()),
+    "mp3": ((), (), (8_000, 16_000, 24_000, 32_000, 40_000, 48_000)),
+    "opus": (("ogg",), (), range(4_000, 650_001)),
+    "flac": ((), (8_000, 16_000, 22_050, 32_000, 48_000), ()),
+    "aac": ((), (), range(4_000, 192_001)),
+}
+"""Encoding → containers, sample rates and bit rates: developers.deepgram.com/docs/tts-media-output-settings (November 2026)."""
+
+
+def _check_speech(asked: Mapping[str, str]) -> bool:
+    """Refuse what the vendor refuses, in its words (its page of text-to-speech errors); return whether it answers with a WAV."""
+    encoding = asked.get("encoding", "mp3")
+    containers, rates, bit_rates = _COMBINATIONS[encoding]
+    container = asked.get("container")
+    if container is not None and container not in containers:
+        fault = f"`container={container}` is invalid" if containers else "`container` is not applicable"
+        raise refused(f"Unsupported audio format: {fault} when `encoding={encoding}`", "container")
+    for name, known in (("sample_rate", rates), ("bit_rate", bit_rates)):
+        if name in asked and int(asked[name]) not in known:
+            fault = f"must be one of {list(known)}" if known else "is not applicable"
+            raise refused(f"Unsupported audio format: `{name}` {fault} when `encoding={encoding}`", name)
+    return containers[:1] == ("wav",) and container != "none"
+
+
 async def _part(peer: Peer) -> None:
     """The vendor closes; a client that does so itself goes first, because some hosts cannot bear both at once."""
     with trio.move_on_after(0.05):
@@ -111,12 +138,14 @@ class FakeDeepgram(LiveVendor):
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         query = entry.fields["query"].encode()
         request = deepgram_speak.parse_http(query, body)
+        is_wav = _check_speech(dict(parse_qsl(query.decode())))
         entry.fields |= {"text": request.text}
         await trio.sleep(self.first_token_after_s)
         more = (("dg-char-count", str(len(request.text))),)
-        await answer.start(CONTENT_TYPES[request.format.encoding], *more)
-        pieces = [] if self.empty else list(self.recorded(request.text, request.format))
-        await self.answer_speech(answer, pieces)
+        fmt = request.format
+        await answer.start(CONTENT_TYPES["wav" if is_wav else fmt.encoding], *more)
+        pieces = [] if self.empty else list(self.recorded(request.text, fmt))
+        await self.answer_speech(answer, [wav.header(fmt, None), *pieces] if is_wav and fmt.encoding != "wav" else pieces)
         await answer.end()
 
     def listener(self, fmt: AudioFormat, query: bytes = b"") -> FakeListener:
