@@ -43,6 +43,7 @@ from gw.wire import (
     redaction,
 )
 from gw.wire.deepgram_flux_listen import is_flux
+from gw.wire.deepgram_speak_speed import takes_speed
 from gw.wire.vendor_errors import classify_deepgram
 
 _KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
@@ -154,13 +155,17 @@ def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
     return deepgram_speak.speaks(request.language, account.model, request.voice)
 
 
+def _takes_speed(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
+    return request.dialect == "deepgram" or takes_speed(deepgram_speak.voice_model(account.model, request.voice))
+
+
 _COMMON: Honours = {
     REDACT: _redacts, NO_STORE: True, PROFANITY_FILTER: True, LANGUAGE: _takes_language,
     KEYTERMS: lambda request, account: deepgram_settings.keyterm_field(account.model) is not None,
     DIARIZE: lambda request, account: not is_flux(account.model),
 }  # fmt: skip
 _SAME_AT_BOTH: Honours = dict.fromkeys(("tag", "numerals"), lambda request, account: request.dialect == "deepgram")
-_SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: True}
+_SPEECH: Honours = {NO_STORE: True, LANGUAGE: _speaks, SPEED: _takes_speed}
 
 
 _BILLED_ON_TOP = {

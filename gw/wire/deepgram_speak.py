@@ -34,6 +34,7 @@ from gw.wire.bounds import tokens
 from gw.wire.deepgram_errors import session_error
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.deepgram_speak_formats import check_no_container, http_format, raw_format
+from gw.wire.deepgram_speak_speed import flux_refusal, nearest_speed, takes_speed
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
 from gw.wire.live_messages import DirectReply, SpeakMessage, Text, TtsCommand
@@ -58,7 +59,8 @@ def http_path(request: SpeakRequest, model: str) -> str:
 
     A caller of this dialect has its own settings passed on.
     """
-    pairs = [("model", voice_model(model, request.voice)), *_audio_fields(request.format), *_speed_field(request.speed)]
+    voice = voice_model(model, request.voice)
+    pairs = [("model", voice), *_audio_fields(request.format), *_speed_field(request, voice)]
     own = ((name, raw) for name, raw in _own(request).items() if name.startswith(_QUERY))
     if request.format.kbit_per_s or request.format.bytes_per_second:  # the format has the bit rate, or samples that have none
         own = ((name, raw) for name, raw in own if name != _QUERY + "bit_rate")
@@ -128,17 +130,22 @@ def _own(request: SpeakRequest) -> Mapping[str, msgspec.Raw]:
 def live_path(request: SpeakLiveRequest, model: str) -> str:
     """Return path and query of the socket. A caller of this dialect has its own settings passed on."""
     encoding = ENCODINGS.get(request.format.encoding, "linear16")
-    pairs = [("model", voice_model(model, request.voice)), ("encoding", encoding)]
+    voice = voice_model(model, request.voice)
+    pairs = [("model", voice), ("encoding", encoding)]
     pairs.append(("sample_rate", str(request.format.sample_rate_hz)))
     if request.dialect == "deepgram":
         pairs += [(name, value) for name, value in request.options if name not in _COMMON]
     else:
-        pairs += [*_speed_field(request.speed), *optional_pairs(mip_opt_out=request.no_store)]
+        pairs += [*_speed_field(request, voice), *optional_pairs(mip_opt_out=request.no_store)]
     return _path(model, pairs)
 
 
-def _speed_field(speed: float | None) -> list[tuple[str, str]]:
-    return [] if speed is None else [("speed", f"{speed:g}")]
+def _speed_field(request: SpeakRequest | SpeakLiveRequest, voice: str) -> list[tuple[str, str]]:
+    """Return the speed of a caller of this dialect as it is, and that of others as the voice takes it."""
+    speed = request.speed
+    if speed is None or (request.dialect != "deepgram" and not takes_speed(voice)):
+        return []
+    return [("speed", f"{speed if request.dialect == 'deepgram' else nearest_speed(speed, voice):g}")]
 
 
 class _Message(msgspec.Struct, gc=False):
@@ -532,8 +539,7 @@ class FluxSpeakServer(DeepgramSpeakServer):
     def _configured(self, frame: str) -> str:
         """Set the speed of the text to come; return the answer."""
         speed = decode_or(_SETTINGS, frame, _Settings()).speed
-        if speed is None or not 0.5 <= speed <= 2.0:
-            refusal = {"code": "SPEED_OUT_OF_RANGE", "field": "speed", "description": "speed must be between 0.5 and 2"}
-            return typed_frame("ConfigureFailure", **refusal)
+        if (refusal := flux_refusal(speed)) is not None:
+            return typed_frame("ConfigureFailure", code=refusal[0], field="speed", description=refusal[1])
         self.speed = speed
         return typed_frame("ConfigureSuccess", applied={"speed": speed})

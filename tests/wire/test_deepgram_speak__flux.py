@@ -105,13 +105,26 @@ def test_a_flush_of_nothing_is_answered():
     assert [frame["type"] for frame in decoded(server.encode([Flushed()]))] == ["Flushed"]
 
 
-@pytest.mark.parametrize(("speed", "kind"), [(1.5, "ConfigureSuccess"), (9, "ConfigureFailure"), ("x", "ConfigureFailure")])
-def test_configure(speed, kind):
+@pytest.mark.parametrize("speed", [0.5, 0.85, 1, 1.15, 1.5])
+def test_configure(speed):
     server = serving()
     (reply,) = server.receive(msgspec.json.encode({"type": "Configure", "speed": speed}).decode())
     assert isinstance(reply, DirectReply)
-    assert msgspec.json.decode(reply.frame)["type"] == kind
-    assert server.speed == (1.5 if kind == "ConfigureSuccess" else None)
+    assert msgspec.json.decode(reply.frame) == {"type": "ConfigureSuccess", "applied": {"speed": speed}}
+    assert server.speed == speed
+
+
+@pytest.mark.parametrize(
+    ("speed", "code"),
+    [(9, "SPEED_OUT_OF_RANGE"), (1.55, "SPEED_OUT_OF_RANGE"), ("x", "SPEED_OUT_OF_RANGE"), (1.07, "SPEED_INCREMENT_INVALID")],
+)
+def test_speeds_that_are_refused(speed, code):
+    server = serving()
+    (reply,) = server.receive(msgspec.json.encode({"type": "Configure", "speed": speed}).decode())
+    assert isinstance(reply, DirectReply)
+    answer = msgspec.json.decode(reply.frame)
+    assert (answer["type"], answer["code"]) == ("ConfigureFailure", code)
+    assert server.speed is None
 
 
 def test_errors():

@@ -63,6 +63,18 @@ def _check_speech(asked: Mapping[str, str]) -> bool:
     return containers[:1] == ("wav",) and container != "none"
 
 
+def _check_speed(asked: Mapping[str, str]) -> None:
+    """Refuse a speed as the vendor does (its changelog of 2026-08-31; the words: a user's report of September 2026)."""
+    if "speed" not in asked:
+        return
+    speed, is_flux = float(asked["speed"]), asked.get("model", "").startswith("flux-")
+    slowest = 0.5 if is_flux else 0.7
+    if not slowest <= speed <= 1.5:
+        raise refused(f"'speed' must be between {slowest} and 1.5.", "speed")
+    if is_flux and round(speed * 100) % 5:
+        raise refused("'speed' must be provided in increments of 0.05.", "speed")
+
+
 async def _part(peer: Peer) -> None:
     """The vendor closes; a client that does so itself goes first, because some hosts cannot bear both at once."""
     with trio.move_on_after(0.05):
@@ -94,6 +106,8 @@ class FakeDeepgram(LiveVendor):
     def check_handshake(self, path: str, query: bytes) -> None:
         if path.endswith("/listen"):
             _check(parse_qsl(query.decode()))
+        elif path.endswith("/speak"):
+            _check_speed(dict(parse_qsl(query.decode())))
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
@@ -138,7 +152,9 @@ class FakeDeepgram(LiveVendor):
     async def _speech(self, entry: Entry, body: bytes, answer: Answer) -> None:
         query = entry.fields["query"].encode()
         request = deepgram_speak.parse_http(query, body)
-        is_wav = _check_speech(dict(parse_qsl(query.decode())))
+        asked = dict(parse_qsl(query.decode()))
+        is_wav = _check_speech(asked)
+        _check_speed(asked)
         entry.fields |= {"text": request.text}
         await trio.sleep(self.first_token_after_s)
         more = (("dg-char-count", str(len(request.text))),)
