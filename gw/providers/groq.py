@@ -76,7 +76,7 @@ SPEC = ProviderSpec(
     fetches=frozenset({"openai"}),
     chat=chat, transcribe=partial(openai_like.transcribe, native=_FORMATS), speak=_speak, speak_live=by_sentence(_speak_wav),
     honours={"transcribe": _TRANSCRIBE, "speak": _SPEECH, "speak_live": _SPEECH}, takes_own=_takes_own,
-    speak_formats=frozenset({"wav"}),  # its Orpheus models refuse all others: roryeckel/wyoming_openai issue 43
+    speak_formats=frozenset({"wav"}),  # Orpheus refuses all others: roryeckel/wyoming_openai issue 43, openclaw/openclaw pull request 62233
     transports={"speak_live": "as speech, by sentence"},
     rounds_audio_up_to_s=10.0,
 )

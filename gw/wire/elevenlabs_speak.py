@@ -36,7 +36,7 @@ _NOT_EXTRA = frozenset({"text", "model_id", "language_code"}) | _IN_QUERY
 RATES_HZ = frozenset({8_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000})
 SLOWEST, FASTEST = 0.7, 1.2
 _TAKE_LANGUAGE = ("eleven_flash_v2_5", "eleven_turbo_v2_5", "eleven_v3", "eleven_v4")
-"""Prefixes of the models that accept a language; the others refuse it (Pipecat 1.14.0)."""
+"""Prefixes of the models that accept a language; multilingual ones ignore it (the SDK on `convert`), others refuse it (Pipecat 1.14.0)."""
 
 Character = tuple[str, float, float]
 """A character with its start and end in seconds."""

@@ -158,7 +158,7 @@ VOICES = {
     "deepgram": (_deepgram, FakeDeepgram, "tts", "aura-2-thalia-en", DEEPGRAMS),
     "elevenlabs": (_elevenlabs, FakeElevenLabs, "tts", "eleven_v3", ELEVENLABS),
     "cartesia": (_cartesia, FakeCartesia, "tts", "sonic-3", CARTESIAS),
-    "assemblyai": (_assemblyai, FakeAssemblyAI, "stt", "universal-3-pro", ASSEMBLYAIS),
+    "assemblyai": (_assemblyai, FakeAssemblyAI, "stt", "universal-3-5-pro", ASSEMBLYAIS),
 }
 
 

@@ -69,7 +69,7 @@ SETUPS: Mapping[str, VendorSetup] = {
     "elevenlabs": VendorSetup(
         make=FakeElevenLabs, stt="scribe_v2", live="scribe_v2_realtime", tts="eleven_flash_v2_5"
     ),
-    "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-pro", live="universal-streaming-multilingual"),
+    "assemblyai": VendorSetup(make=FakeAssemblyAI, stt="universal-3-5-pro", live="universal-streaming-multilingual"),
     "soniox": VendorSetup(make=FakeSoniox, path="/v1", stt="stt-async-v5", live="stt-rt-v5"),
     "speechmatics": VendorSetup(make=FakeSpeechmatics, path="/v2", stt="enhanced", live="enhanced"),
     "gladia": VendorSetup(make=FakeGladia, stt="solaria-1", live="solaria-1"),

@@ -91,7 +91,7 @@ PROTOCOLS = {
     ),
     "cartesia": Protocol(FakeCartesia, "tts", "sonic-3", _cartesia, lambda body: (body["error_code"],)),
     "assemblyai": Protocol(
-        FakeAssemblyAI, "stt", "universal-3-pro", lambda model: ("", b"", ""), lambda body: ("text",) if body["error"] else ()
+        FakeAssemblyAI, "stt", "universal-3-5-pro", lambda model: ("", b"", ""), lambda body: ("text",) if body["error"] else ()
     ),
 }  # fmt: skip
 SIM = {"llm": "sim/echo", "stt": "sim/tone", "tts": "sim/tone"}

@@ -14,7 +14,7 @@ from tests.contract.talkers import ASSEMBLYAI, DEEPGRAM, ELEVENLABS, FLUX, LIVEK
 SAID = 0.9
 """What the fakes of vendors that report a confidence say of each word of a recording."""
 REPORTING = {
-    "deepgram": "deepgram/nova-3", "assemblyai": "assemblyai/universal-3-pro", "elevenlabs": "elevenlabs/scribe_v2",
+    "deepgram": "deepgram/nova-3", "assemblyai": "assemblyai/universal-3-5-pro", "elevenlabs": "elevenlabs/scribe_v2",
     "openai": "openai/whisper-1",
 }  # fmt: skip
 """The last one reports that of segments, as a logarithm."""

@@ -23,14 +23,14 @@ def attempts(plane: Plane) -> list[tuple[str, str, str]]:
 
 async def test_redaction_is_never_dropped(tmp_path, autojump_clock):
     """Deepgram fails: OpenAI, which cannot redact, is passed over, and AssemblyAI is told to."""
-    chain = ["deepgram/nova-3", WHISPER, "assemblyai/universal-3-pro"]
+    chain = ["deepgram/nova-3", WHISPER, "assemblyai/universal-3-5-pro"]
     async with open_vendors(tmp_path, chain=chain) as (plane, fakes):
         fakes["deepgram"].status = BROKEN
         reply = await transcribe(plane, "deepgram", chain[0], [("redact", "pci")])
         assert reply.status == 200
         assert SECRET.encode() not in reply.body
         assert b"[REDACTED]" in reply.body
-        assert reply.headers["x-gw-model"] == "assemblyai/universal-3-pro"
+        assert reply.headers["x-gw-model"] == "assemblyai/universal-3-5-pro"
         assert attempts(plane)[1] == (WHISPER, "missing_ability", "cannot honour redact")
         assert fakes["openai"].ledger == []
         job = fakes["assemblyai"].ledger[1].fields
@@ -74,7 +74,7 @@ async def test_a_refusal_names_the_setting_in_the_record(tmp_path, autojump_cloc
 async def test_formats_with_times_are_made_of_any_answer_with_times(form, model, tmp_path, autojump_clock):
     ids = {
         "whisper-1": WHISPER, "nova-3": "deepgram/nova-3", "groq": "groq/whisper-large-v3", "elevenlabs": "elevenlabs/scribe_v2",
-        "assemblyai": "assemblyai/universal-3-pro", "cartesia": "cartesia/ink-whisper",
+        "assemblyai": "assemblyai/universal-3-5-pro", "cartesia": "cartesia/ink-whisper",
     }
     async with open_vendors(tmp_path) as (plane, _):
         reply = await transcribe(plane, "openai", ids[model], [("response_format", form), ("language", "en")])
@@ -117,7 +117,7 @@ async def test_speakers_of_any_vendor_reach_any_app(tmp_path, autojump_clock):
         return reply.json["results"]["channels"][0]["alternatives"][0]["words"]
 
     async with open_vendors(tmp_path, chain=[DIARIZING]) as (plane, _):
-        for model in ("assemblyai/universal-3-pro", "elevenlabs/scribe_v2", "deepgram/nova-3"):
+        for model in ("assemblyai/universal-3-5-pro", "elevenlabs/scribe_v2", "deepgram/nova-3"):
             reply = await transcribe(plane, "deepgram", model, [("diarize", "true"), ("utterances", "true")])
             assert [word["speaker"] for word in words(reply)] == [0, 1, 0, 1, 0]
             assert [u["speaker"] for u in reply.json["results"]["utterances"]][:2] == [0, 1]
