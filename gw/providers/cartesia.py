@@ -163,7 +163,8 @@ SPEC = ProviderSpec(
     takes_own=_takes_own,
     health_path="/voices?limit=1", key_headers=key_headers,
     speak_formats=_RAW | {"wav", "mp3"},
-    speak_rates_hz=cartesia_speak.RATES_HZ, speak_live_formats=_RAW, makes_mp3=cartesia_speak.makes_mp3,
+    speak_rates_hz=cartesia_speak.RATES_HZ, speak_g711_rates_hz=cartesia_speak.RATES_HZ, speak_live_formats=_RAW,
+    makes_mp3=cartesia_speak.makes_mp3,
     listen_formats=_RAW,
     reported=frozenset(),
 )

@@ -216,7 +216,7 @@ SPEC = ProviderSpec(
     takes_own=_takes_own,
     health_path="/v1/projects", key_headers=key_headers,
     speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
-    speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}),
+    speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}), speak_g711_rates_hz=frozenset({8_000, 16_000}),
     makes_mp3=deepgram_speak_formats.makes_mp3,
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),

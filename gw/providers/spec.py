@@ -290,6 +290,8 @@ class ProviderSpec:
     """Encodings `speak` can deliver; empty = no claim."""
     speak_rates_hz: frozenset[int] = frozenset()
     """Sample rates of raw and WAV speech it can deliver; empty = any. The relay converts to others."""
+    speak_g711_rates_hz: frozenset[int] = frozenset({8_000})
+    """The same of µ-law and A-law, which most vendors have at the rate of telephones only."""
     makes_mp3: Callable[[AudioFormat], bool] = lambda fmt: False
     """Whether `speak` can deliver MP3 of exactly this sample rate and bit rate, where the caller named one."""
     default_voice: Callable[[str], str | None] = lambda model: ""

@@ -111,5 +111,6 @@ def with_speech(spec: ProviderSpec) -> ProviderSpec:
         spec, speak=speak, speak_live=speak_live, speak_socket=_speak_socket,
         honours={**spec.honours, "speak": _SPEECH, "speak_live": {**_SPEECH, WORD_TIMESTAMPS: True}},
         speak_formats=frozenset(xai_speak.CODECS), speak_live_formats=frozenset(xai_speak.RAW), speak_rates_hz=xai_speak.RATES_HZ,
+        speak_g711_rates_hz=xai_speak.RATES_HZ,
         makes_mp3=xai_speak.makes_mp3,
     )

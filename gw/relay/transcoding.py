@@ -29,6 +29,7 @@ _SOURCES: tuple[Encoding, ...] = (
 SPEAK_HZ = 24_000
 LISTEN_HZ = 16_000
 _RAW = frozenset({"pcm_s16le", "wav", "mulaw", "alaw", "pcm_f32le"})
+_G711 = frozenset({"mulaw", "alaw"})
 FIRST_S = 0.02
 """A second of speech takes some 50 ms to convert: so much of the first piece is converted alone, and goes out first."""
 LEAST_S = 0.25
@@ -48,7 +49,8 @@ def provider_format(fmt: AudioFormat, spec: ProviderSpec, provider: str, dialect
     """
     formats, rates = spec.speak_formats, spec.speak_rates_hz
     known = not formats or (fmt.encoding in formats and (not fmt.is_named_mp3 or spec.makes_mp3(fmt)))
-    fits = not rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in rates or fmt.encoding not in _RAW
+    known_rates = spec.speak_g711_rates_hz if fmt.encoding in _G711 else rates
+    fits = not known_rates or not fmt.sample_rate_hz or fmt.sample_rate_hz in known_rates or fmt.encoding not in _RAW
     if known and fits:
         return fmt
     encoding = next((encoding for encoding in _SOURCES if not formats or encoding in formats), None)
@@ -85,10 +87,11 @@ def live_format(
 
 
 def live_formats(fmt: AudioFormat, spec: ProviderSpec) -> frozenset[str]:
-    """Return the encodings of a type's live speech, without MP3 where it does not have the rates of `fmt`."""
+    """Return the encodings of a type's live speech, without MP3, µ-law and A-law where it does not have them at the rates of `fmt`."""
     if fmt.is_named_mp3 and not spec.makes_mp3(fmt):
         return spec.speak_live_formats - {"mp3"}
-    return spec.speak_live_formats
+    rates = spec.speak_g711_rates_hz
+    return spec.speak_live_formats - _G711 if rates and fmt.sample_rate_hz not in rates else spec.speak_live_formats
 
 
 def continues(fmt: AudioFormat, sent: AudioFormat) -> bool:

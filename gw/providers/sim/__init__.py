@@ -41,7 +41,7 @@ SPEC = ProviderSpec(
         "speak": _SPEECH, "speak_live": _SPEECH,
     },  # tones are read exactly, so hints have nothing to improve; they are one voice, so all words have one speaker
     health_path="", needs_address=False,
-    speak_formats=frozenset({"pcm_s16le", "wav", "mulaw", "alaw"}),
+    speak_formats=frozenset({"pcm_s16le", "wav", "mulaw", "alaw"}), speak_g711_rates_hz=frozenset(),
     transports=dict.fromkeys(CALLS, "inside gw"),
     reported=frozenset(CALLS),
 )

@@ -56,6 +56,8 @@ def _check_speech(asked: Mapping[str, str]) -> bool:
     if container is not None and container not in containers:
         fault = f"`container={container}` is invalid" if containers else "`container` is not applicable"
         raise refused(f"Unsupported audio format: {fault} when `encoding={encoding}`", "container")
+    if asked.get("model", "").startswith("flux-") and encoding == "linear16":
+        rates = (*rates, 44_100)  # developers.deepgram.com/docs/flux-tts/feature-overview
     for name, known in (("sample_rate", rates), ("bit_rate", bit_rates)):
         if name in asked and int(asked[name]) not in known:
             fault = f"must be one of {list(known)}" if known else "is not applicable"
@@ -107,7 +109,9 @@ class FakeDeepgram(LiveVendor):
         if path.endswith("/listen"):
             _check(parse_qsl(query.decode()))
         elif path.endswith("/speak"):
-            _check_speed(dict(parse_qsl(query.decode())))
+            asked = dict(parse_qsl(query.decode()))
+            _check_speech({"encoding": "linear16", "container": "none", **asked})
+            _check_speed(asked)
 
     def key_in(self, headers: dict[str, str]) -> str:
         return headers.get("authorization", "").removeprefix("Token ").removeprefix("Bearer ")
