@@ -1,11 +1,12 @@
 """The process that writes, inside an open store: what dies, is killed or stands still, and what is in the database afterwards."""
 
+import ctypes
 import os
 import resource
 import signal
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import apsw
@@ -395,20 +396,35 @@ async def test_a_killed_gateway_leaves_no_process_and_loses_nothing(path):
         assert (await stored.totals(store)).requests == (await store.stats()).requests
 
 
+@contextmanager
+def adopting_orphans():
+    """Become the parent of orphans: the kernel wakes stopped ones with SIGHUP and SIGCONT where no parent of their session is left."""
+    set_child_subreaper = 36  # PR_SET_CHILD_SUBREAPER
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    assert prctl(set_child_subreaper, 1, 0, 0, 0) == 0, os.strerror(ctypes.get_errno())
+    try:
+        yield
+    finally:
+        prctl(set_child_subreaper, 0, 0, 0, 0)
+
+
 async def test_the_next_gateway_waits_for_the_last_ones_process(path):
     """Stopped for a moment, it holds the lock although its gateway is dead."""
-    _, pid, acknowledged = await trio.to_thread.run_sync(lambda: kill_a_gateway(path, stopped=True))
-    assert runs(pid)
+    with adopting_orphans():
+        _, pid, acknowledged = await trio.to_thread.run_sync(lambda: kill_a_gateway(path, stopped=True))
+    assert state(pid) == "T"
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
         async def go_on():
             await trio.sleep(0.3)
+            assert state(pid) == "T"
             os.kill(pid, signal.SIGCONT)
 
         async with opened(path) as store:
             assert not runs(pid)
             assert await store.request(f"{acknowledged[-1]}") is not None
+    await trio.to_thread.run_sync(os.waitpid, pid, 0)
 
 
 async def test_a_job_is_not_repeated_by_the_executor(path):
