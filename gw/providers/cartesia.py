@@ -146,7 +146,9 @@ _TRANSCRIBE: Honours = {
     LANGUAGE: _LISTEN[LANGUAGE], WORD_TIMESTAMPS: True, SEGMENT_TIMESTAMPS: True,
     RESPONSE_FORMAT: lambda request, account: request.response_format != "diarized_json",
 }  # fmt: skip
-_SPEECH: Honours = {LANGUAGE: True, SPEED: True, WORD_TIMESTAMPS: True}
+_SPEECH: Honours = {
+    LANGUAGE: True, SPEED: lambda request, account: cartesia_speak.takes_speed(account.model), WORD_TIMESTAMPS: True,
+}  # fmt: skip
 
 def _phonemes(request: SpeakRequest | SpeakLiveRequest, account: Account) -> Phonemes | None:
     """Return the markup for one word: `<<w|ɪ|n>>` (its page "IPA phonemes", November 2026: all Sonic models)."""

@@ -156,7 +156,7 @@ def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
 
 
 def _takes_speed(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
-    return request.dialect == "deepgram" or takes_speed(deepgram_speak.voice_model(account.model, request.voice))
+    return takes_speed(deepgram_speak.voice_model(account.model, request.voice))
 
 
 _COMMON: Honours = {

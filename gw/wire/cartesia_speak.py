@@ -72,6 +72,11 @@ def _output_format(fmt: AudioFormat) -> dict[str, Any]:
     return {"container": "raw", "encoding": encoding, "sample_rate": fmt.sample_rate_hz}
 
 
+def takes_speed(model: str) -> bool:
+    """Return whether a model obeys `generation_config`: those before Sonic 3 ignore it (docs.cartesia.ai, "Older TTS Models")."""
+    return model != "sonic" and not model.startswith(("sonic-2", "sonic-turbo", "sonic-english", "sonic-multilingual"))
+
+
 def makes_mp3(fmt: AudioFormat) -> bool:
     """Return whether the vendor has MP3 of this sample rate and bit rate."""
     return fmt.channels == 1 and (fmt.sample_rate_hz or 44_100) in RATES_HZ and (fmt.kbit_per_s or 128) in _MP3_KBIT
@@ -93,7 +98,7 @@ def _settings(request: SpeakRequest | SpeakLiveRequest, model: str) -> dict[str,
     }
     if request.language:
         members["language"] = request.language if request.dialect == "cartesia" else bare_language(request.language)
-    if request.speed is not None:
+    if request.speed is not None and (request.dialect == "cartesia" or takes_speed(model)):
         members["generation_config"] = {"speed": min(1.5, max(0.6, request.speed))}
     return members
 

@@ -1,6 +1,7 @@
 """A caller's speed where a vendor takes fewer of them, or none.
 
-Source: developers.deepgram.com/docs/tts-voice-controls and its changelog of 2026-08-31.
+Sources: developers.deepgram.com/docs/tts-voice-controls and its changelog of 2026-08-31; docs.cartesia.ai, "Older TTS Models" and
+"Volume, Speed, and Emotion".
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ import msgspec
 import pytest
 
 from tests.fakes.hosting import hosted, open_plane
+from tests.fakes.vendors.cartesia import FakeCartesia
 from tests.fakes.vendors.deepgram import FakeDeepgram
 
 CONFIG = """
 providers:
   deepgram: {api_key: k, base_url: "http://deepgram.test"}
+  cartesia: {api_key: k, base_url: "http://cartesia.test"}
 models:
   tts:
     deepgram/aura-2-thalia-en: {}
     deepgram/flux-alexis-en: {}
     deepgram/aura-asteria-en: {}
+    cartesia/sonic-3.5: {default_voice: v}
+    cartesia/sonic-turbo: {default_voice: v}
 """
 
 
@@ -67,3 +72,14 @@ async def test_a_caller_of_the_vendors_own_protocol_gets_its_own_answer(query, r
     assert (reply.status == 400) is refused, reply.body[:300]
     (entry,) = fake.ledger
     assert query in entry.fields["query"]
+
+
+@pytest.mark.parametrize(("model", "sent", "ignored"), [("sonic-3.5", {"speed": 1.5}, None), ("sonic-turbo", None, "speed")])
+async def test_models_that_would_ignore_a_speed_are_not_sent_one(model, sent, ignored, tmp_path, autojump_clock):
+    fake = FakeCartesia(api_key="k")
+    async with open_plane(CONFIG, tmp_path) as plane:
+        plane.net.hosts["cartesia.test", 80] = hosted(fake)
+        reply = await _speak(plane, f"cartesia/{model}", speed=2)
+        assert (reply.status, reply.headers.get("x-gw-ignored-settings")) == (200, ignored), reply.body[:300]
+    (entry,) = fake.ledger
+    assert entry.fields.get("generation_config") == sent
