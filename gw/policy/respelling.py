@@ -2,7 +2,7 @@
 
 Words are matched whole, leftmost and longest first. Text may come in pieces that are cut anywhere: only what may still become a word
 of the table is held back. Letters are compared as Unicode's composed forms, so `é` is the same in one code point or two. Markup in a text
-(`<break time="1s"/>`, all of a `<phoneme …>` element, Cartesia's `<<…>>`) stays as it is.
+(`<break time="1s"/>`, all of a `<phoneme …>` element, Cartesia's `<<…>>`, Deepgram's `\\{…\\}`) stays as it is.
 
     caller's text   Call Nguyen |now.       held: "Nguyen", until the next piece shows that the word ends
     sent            Call win now.
@@ -26,9 +26,11 @@ Phonemes = Callable[[str, str], str]
 """(phonemes with spaces between them, word) → markup for them; "" where the respelling must do."""
 
 _ELEMENT = r"<(phoneme|sub|say-as)\b[^<>]*(?<!/)>"
-_MARKUP: Final = re.compile(rf"<<[^<>]*>>|{_ELEMENT}.*?</\1\s*>|<[A-Za-z/!?][^<>]*>", re.DOTALL | re.IGNORECASE)
+_MARKUP: Final = re.compile(
+    rf"<<[^<>]*>>|{_ELEMENT}.*?</\1\s*>|<[A-Za-z/!?][^<>]*>|\\\{{[^{{}}]*\}}", re.DOTALL | re.IGNORECASE
+)  # fmt: skip
 _OPEN_MARKUP: Final = re.compile(
-    rf"<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?\Z|{_ELEMENT}(?!.*</\1\s*>).*\Z", re.DOTALL | re.IGNORECASE
+    rf"<(?:<[^<>]*>?|[A-Za-z/!?][^<>]*)?\Z|{_ELEMENT}(?!.*</\1\s*>).*\Z|\\(?:\{{[^{{}}]*)?\Z", re.DOTALL | re.IGNORECASE
 )  # fmt: skip
 _LONGEST_MARKUP: Final = 500
 """Markup that is open for longer is text."""

@@ -9,6 +9,7 @@ from functools import partial
 from gw.errors import ProviderError, ProviderRejected
 from gw.net.http1 import HttpResponse, RequestBody
 from gw.net.ws import WsClosed
+from gw.policy.respelling import Phonemes
 from gw.providers.http_call import HttpCall, json_lines
 from gw.providers.recording_call import WholeTranscript
 from gw.providers.spec import Account, Honours, ListenSession, ProviderSpec, SpeakSession, SpeakStream, TranscribeStream
@@ -40,6 +41,7 @@ from gw.wire import (
     deepgram_settings,
     deepgram_speak,
     deepgram_speak_formats,
+    deepgram_speak_markers,
     redaction,
 )
 from gw.wire.deepgram_flux_listen import is_flux
@@ -155,6 +157,18 @@ def _speaks(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
     return deepgram_speak.speaks(request.language, account.model, request.voice)
 
 
+_WITH_PHONEMES = ("en", "es")
+"""Languages of the Aura-2 voices that take them: the vendor's changelog of 2026-05-04. Flux's are in early access."""
+
+
+def _phonemes(request: SpeakRequest | SpeakLiveRequest, account: Account) -> Phonemes | None:
+    """Return the marker for one word (deepgram-sdk 7.17.0, `helpers/text_builder.py`)."""
+    voice = deepgram_speak.voice_model(account.model, request.voice)
+    if not (voice.startswith("aura-2") and voice.rpartition("-")[2] in _WITH_PHONEMES):
+        return None
+    return deepgram_speak_markers.pronounced
+
+
 def _takes_speed(request: SpeakRequest | SpeakLiveRequest, account: Account) -> bool:
     return takes_speed(deepgram_speak.voice_model(account.model, request.voice))
 
@@ -217,7 +231,7 @@ SPEC = ProviderSpec(
     health_path="/v1/projects", key_headers=key_headers,
     speak_formats=frozenset({"pcm_s16le", "mulaw", "alaw", "wav", "mp3", "opus", "ogg", "aac", "flac"}),
     speak_rates_hz=frozenset({8_000, 16_000, 24_000, 32_000, 48_000}), speak_g711_rates_hz=frozenset({8_000, 16_000}),
-    makes_mp3=deepgram_speak_formats.makes_mp3,
+    makes_mp3=deepgram_speak_formats.makes_mp3, phonemes=_phonemes,
     speak_live_formats=frozenset({"pcm_s16le", "mulaw", "alaw"}),
     listen_formats=frozenset({"pcm_s16le", "pcm_f32le", "mulaw", "alaw", "flac", "opus", "ogg", "webm", "mp4", "unknown"}),
     reported=frozenset({"transcribe", "listen", "speak"}), billed_options=billed_options,

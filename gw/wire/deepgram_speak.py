@@ -34,6 +34,7 @@ from gw.wire.bounds import tokens
 from gw.wire.deepgram_errors import session_error
 from gw.wire.deepgram_listen import ENCODINGS
 from gw.wire.deepgram_speak_formats import check_no_container, http_format, raw_format
+from gw.wire.deepgram_speak_markers import counted
 from gw.wire.deepgram_speak_speed import flux_refusal, nearest_speed, takes_speed
 from gw.wire.json_codec import BAD_JSON, MEMBERS, NO_TYPE, decode_client, decode_or, decode_upstream
 from gw.wire.json_frames import Frame, json_frame, typed_frame
@@ -176,7 +177,7 @@ class DeepgramSpeakClient:
 
     def text(self, text: str) -> list[str]:
         self._unflushed = True
-        self._characters += len(text)
+        self._characters += counted(text)
         return [json_frame({"type": "Speak", "text": text})]
 
     def flush(self) -> list[str]:

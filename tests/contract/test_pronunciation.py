@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from tests.contract.readers import READERS, Reader, Spoken, receive_speech, send
+from tests.contract.readers import DEEPGRAM, READERS, Reader, Spoken, receive_speech, send
 from tests.fakes.complete import open_complete
 from tests.fakes.hosting import hosted, open_plane
 from tests.fakes.vendors.cartesia import FakeCartesia
@@ -26,6 +26,7 @@ models:
     cartesia/other: {default_voice: v}
     cartesia/sonic-3: {default_voice: v}
     deepgram/aura-2-thalia-en: {}
+    deepgram/aura-2-agathe-fr: {}
     elevenlabs/eleven_flash_v2_5: {default_voice: v}
     elevenlabs/eleven_flash_v2: {default_voice: v}
 fallbacks: {tts: []}
@@ -41,7 +42,8 @@ routing: {hedge: off}
 TEXT = "Call Nguyen in the US and Worcester now."
 SENT = "Call win in the you ess and Worcester now."
 MAKERS = {"openai": FakeOpenAI, "cartesia": FakeCartesia, "deepgram": FakeDeepgram, "elevenlabs": FakeElevenLabs}
-PLAIN = ["openai/tts-1", "cartesia/other", "deepgram/aura-2-thalia-en", "elevenlabs/eleven_flash_v2_5"]
+MARKER = r'\{"word": "Nguyen", "pronounce": "wɪn"\}'
+PLAIN = ["openai/tts-1", "cartesia/other", "deepgram/aura-2-agathe-fr", "elevenlabs/eleven_flash_v2_5"]
 
 
 def config(phrases: str = "") -> str:
@@ -92,6 +94,7 @@ async def test_every_vendor_gets_the_respelled_text_and_bills_it(model, tmp_path
     [
         ("cartesia/sonic-3", "Call <<w|ɪ|n>> in the you ess and Worcester now."),
         ("elevenlabs/eleven_flash_v2", 'Call <phoneme alphabet="ipa" ph="wɪn">Nguyen</phoneme> in the you ess and Worcester now.'),
+        ("deepgram/aura-2-thalia-en", f"Call {MARKER} in the you ess and Worcester now."),
     ],
 )
 async def test_models_that_take_phonemes_get_them(model, sent, tmp_path, autojump_clock):
@@ -99,6 +102,19 @@ async def test_models_that_take_phonemes_get_them(model, sent, tmp_path, autojum
         made = vendors(plane)
         assert (await plane.post("/v1/audio/speech", body(model))).status == 200
         assert sent_text(made[model.split("/")[0]]) == sent
+
+
+async def test_a_marker_goes_out_whole_and_counts_as_its_word(tmp_path, autojump_clock):
+    """As deepgram-sdk 7.17.0 counts it. The caller's own markers stay as they are, wherever they are cut."""
+    async with open_plane(config(), tmp_path) as plane:
+        vendor = vendors(plane)["deepgram"]
+        texts = ["Call Ngu", "yen, or \\{\"word\": \"Ngu", "yen\", \"pronounce\": \"ŋ\"\\} now."]
+        spoken = await speak(DEEPGRAM, plane, "deepgram/aura-2-thalia-en", texts)
+        assert spoken.errors == []
+        said = "".join(frame["text"] for frame in map(msgspec.json.decode, vendor.ledger[-1].frames) if frame["type"] == "Speak")
+        own = r'\{"word": "Nguyen", "pronounce": "ŋ"\}'
+        assert said == f"Call {MARKER}, or {own} now."
+        assert plane.kept.record.usage.characters == len("Call Nguyen, or Nguyen now.")
 
 
 async def test_every_dialect_over_http_is_respelled(tmp_path, autojump_clock):
