@@ -110,7 +110,7 @@ class _Routes:
     """Method and raw path → the handler to run. WebSockets are under the method `WS`."""
 
     def __init__(self) -> None:
-        self._fixed: dict[tuple[bytes, bytes], _Run] = {}
+        self._fixed: dict[tuple[bytes, bytes], tuple[_Run, dict[str, str]]] = {}
         self._patterns: list[tuple[bytes, bytes, str, _Run]] = []
         """Method, the path as far as it is fixed, the path, what to run."""
 
@@ -119,12 +119,12 @@ class _Routes:
         if brace:
             self._patterns.append((method.encode(), fixed.encode(), path, run))
         else:
-            self._fixed[method.encode(), path.encode()] = run
+            self._fixed[method.encode(), path.encode()] = run, {}
 
     def find(self, method: bytes, path: bytes) -> tuple[_Run, dict[str, str]] | None:
-        run = self._fixed.get((method, path))
-        if run is not None:
-            return run, {}
+        fixed_route = self._fixed.get((method, path))
+        if fixed_route is not None:
+            return fixed_route
         for pattern_method, fixed, template, run in self._patterns:
             if pattern_method == method and path.startswith(fixed) and (match := _pattern(template).fullmatch(path)):
                 return run, {name: unquote(value.decode("latin-1")) for name, value in match.groupdict().items()}

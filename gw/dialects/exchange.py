@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TypeAlias, TypeVar
+from types import MappingProxyType
+from typing import TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -41,6 +42,10 @@ def id_headers(dialect: Dialect, request_id: str) -> Headers:
     """Return the headers that name a request to its caller."""
     value = request_id.encode()
     return [(name, value) for name in dialect.id_headers]
+
+
+LET_GO = cast("Scope", MappingProxyType({}))
+"""Stands in for the scope of a request whose answer has begun: it may stream for minutes, and needs none."""
 
 
 class HttpExchange(msgspec.Struct, eq=False):

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
-from gw.dialects.exchange import Dialect, Handler, HttpExchange, id_headers
+from gw.dialects.exchange import LET_GO, Dialect, Handler, HttpExchange, id_headers
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
@@ -54,12 +54,13 @@ async def serve(
         if (coding := request_io.content_coding(scope)) is not None:
             receive = request_io.inflating(coding, receive, gateway.settings.serve.max_body_bytes())
         exchange = HttpExchange(dialect, gateway, keepalive, scope, receive, send, caller)
+        scope = LET_GO  # by this frame: the exchange has it
         if (pending := await handler(exchange)) is not None:
             await pending
     except GwError as error:
         if exchange is not None and exchange.started:
             raise ConnectionAbortedError("the answer broke off after its first bytes") from None
-        id_ = request_id(gateway, scope)
+        id_ = request_id(gateway, scope) if exchange is None else exchange.caller.request_id
         headers = [*id_headers(dialect, id_), *error_bodies.headers_of(error)]
         await send_response(send, dialect.status_of(error), JSON, dialect.error_body(error, id_), headers)
 
@@ -150,6 +151,7 @@ async def _stream_events(
                 return
             await response.begin(answer_headers(exchange, answer))
             writer.begin(answer)
+            exchange.scope = LET_GO
             await answer.for_each(writer.write)
     except GwError as error:
         if not response.started:
