@@ -221,16 +221,15 @@ async def send_audio(
     exchange: HttpExchange, answer: SpeakAnswer, extra_headers: Headers | None = None, *, in_wav: bool = False
 ) -> None:
     """Relay the audio itself, with the content type of the provider's format; with `in_wav` the header of a WAV comes before samples."""
-    fmt = answer.stream.format
-    content_type = CONTENT_TYPES["wav" if in_wav else fmt.encoding]
     while not answer.done:
         audio = join_audio(await answer.receive())
         if not exchange.started:
             exchange.started = True
+            fmt = answer.stream.format  # only now: a conversion is chosen by the first piece
             if in_wav:
                 audio = wav.header(fmt, None) + audio
             headers = [*answer_headers(exchange, answer), *(extra_headers or ())]
-            await send_start(exchange.send, content_type.encode(), headers)
+            await send_start(exchange.send, CONTENT_TYPES["wav" if in_wav else fmt.encoding].encode(), headers)
         if audio or answer.done:
             await send_body(exchange.send, audio, more=not answer.done)
 
