@@ -323,6 +323,11 @@ class _Output(msgspec.Struct, gc=False):
     sample_rate: int = 0
     bit_rate: int = 0
 
+    @property
+    def in_wav(self) -> bool:
+        """Return whether samples that are not 16-bit PCM follow the header of a WAV."""
+        return self.container == "wav" and self.encoding != "pcm_s16le"
+
 
 class _Config(msgspec.Struct, gc=False):
     speed: float | None = None
@@ -344,11 +349,10 @@ class _Request(msgspec.Struct, gc=False, rename={"more": "continue"}):
 
     def common(self, *, raw_only: bool) -> dict[str, Any]:
         """Return the fields that requests over HTTP and over the socket share."""
-        output = self.output_format or _Output()
         return {
             "model": self.model_id,
             "voice": self.voice.id if isinstance(self.voice, _Voice) else self.voice or "",
-            "format": _format(output, raw_only=raw_only),
+            "format": _format(self.output_format or _Output(), raw_only=raw_only),
             "language": self.language or self.locale,
             "speed": self.generation_config.speed if self.generation_config is not None else None,
             "want_timings": self.add_timestamps,
@@ -383,9 +387,8 @@ def parse_body(received: bytes, *, events: bool) -> SpeakRequest:
         raise ClientProtocolError(what="transcript: nothing to speak", param="transcript")
     extra = _others(received)
     ignorable = _ignorable((name, bytes(raw).decode()) for name, raw in extra.items())
-    common = request.common(raw_only=events)
-    in_wav = request.output_format is not None and request.output_format.container == "wav" and common["format"].encoding != "wav"
-    return SpeakRequest(text=request.transcript, **common, in_wav=in_wav, extra=extra, ignorable=ignorable)
+    in_wav = request.output_format is not None and request.output_format.in_wav
+    return SpeakRequest(text=request.transcript, **request.common(raw_only=events), in_wav=in_wav, extra=extra, ignorable=ignorable)
 
 
 def _ignorable(members: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -425,8 +428,7 @@ def _format(output: _Output, *, raw_only: bool) -> AudioFormat:
     elif rate not in SAMPLE_RATES_HZ:
         what = "sample_rate must be between 4000 and 192000"
     else:
-        is_wav = output.container == "wav" and encoding == "pcm_s16le"
-        return AudioFormat(encoding="wav" if is_wav else encoding, sample_rate_hz=rate)
+        return AudioFormat(encoding="wav" if output.container == "wav" and not output.in_wav else encoding, sample_rate_hz=rate)
     raise ClientProtocolError(what=f"output_format.{what}", param="output_format")
 
 
