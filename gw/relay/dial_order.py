@@ -77,7 +77,3 @@ class DialOrder(Iterator[Model]):
             self._redialled = tuple(id_ for id_ in self._redialled if id_ != model.id)
         if model.id not in self._redialled and model not in self._again:
             self._again.append(model)
-
-
-NONE_FOLLOWS: Final = DialOrder(())
-"""Stands for the order of a request that is being answered, and goes on with nobody."""

@@ -47,7 +47,7 @@ from gw.relay.candidate_voice import voice_for
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.conversing import ConversingSession
 from gw.relay.dial_ahead import QUIET_S, ConnectionAhead, is_warmed, low_s
-from gw.relay.dial_order import NONE_FOLLOWS, served_s
+from gw.relay.dial_order import served_s
 from gw.relay.honoured import unsupported
 from gw.relay.in_flight import InFlight
 from gw.relay.in_turn import try_in_turn
@@ -223,7 +223,7 @@ class _Chat(AnsweredRequest[ChatRequest, ChatStream, ChatEvent]):
         return usage_counters.ChatCounter(self._request, self._text)
 
     def let_request_go(self) -> None:
-        self._request, self.order = _LET_GO, NONE_FOLLOWS
+        self._request = _LET_GO
         self.spec = replace(self.spec, chat=None)
 
 
