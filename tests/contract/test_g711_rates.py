@@ -1,4 +1,4 @@
-"""µ-law and A-law at rates that a vendor does not have: it is asked for samples, and gw encodes them.
+"""µ-law and A-law at rates that a vendor does not have: samples are requested, and gw encodes them.
 
 Sources: developers.deepgram.com/docs/tts-media-output-settings (8 and 16 kHz); docs.rime.ai/api-reference (8 kHz); `output_format` in
 cartesia 4.2.0 (any of its rates).
@@ -32,8 +32,8 @@ models:
 TEXT = "alpha bravo."
 
 
-def _asked(entry):
-    """Return encoding and rate that a vendor was asked for, in the vendor's own words."""
+def _requested(entry):
+    """Return the encoding and the rate of a request to a vendor, in the vendor's own words."""
     if "output_format" in entry.fields:
         return entry.fields["output_format"]["encoding"], entry.fields["output_format"]["sample_rate"]
     if "samplingRate" in entry.fields:
@@ -43,7 +43,7 @@ def _asked(entry):
 
 
 @pytest.mark.parametrize(
-    ("model", "rate", "asked"),
+    ("model", "rate", "requested"),
     [
         ("deepgram/aura-2-thalia-en", 8_000, ("mulaw", 8_000)),
         ("deepgram/aura-2-thalia-en", 16_000, ("mulaw", 16_000)),
@@ -53,7 +53,7 @@ def _asked(entry):
         ("rime/coda", 16_000, ("audio/L16", 16_000)),
     ],
 )
-async def test_over_http(model, rate, asked, tmp_path, autojump_clock):
+async def test_over_http(model, rate, requested, tmp_path, autojump_clock):
     fakes = {"deepgram": FakeDeepgram(api_key="k"), "cartesia": FakeCartesia(api_key="k"), "rime": FakeRime(api_key="k")}
     output = {"container": "raw", "encoding": "pcm_mulaw", "sample_rate": rate}
     body = {"model_id": model, "transcript": TEXT, "voice": {"mode": "id", "id": "v"}, "output_format": output}
@@ -66,11 +66,11 @@ async def test_over_http(model, rate, asked, tmp_path, autojump_clock):
         eight = await plane.post("/tts/bytes", msgspec.json.encode(body | {"output_format": output | {"sample_rate": 8_000}}))
         assert seconds == pytest.approx(len(eight.body) / 8_000, rel=0.01)
     (entry, _) = fakes[model.partition("/")[0]].ledger
-    assert _asked(entry) == asked
+    assert _requested(entry) == requested
 
 
-@pytest.mark.parametrize(("rate", "asked"), [(8_000, ("mulaw", 8_000)), (24_000, ("linear16", 24_000))])
-async def test_over_a_socket(rate, asked, tmp_path, autojump_clock):
+@pytest.mark.parametrize(("rate", "requested"), [(8_000, ("mulaw", 8_000)), (24_000, ("linear16", 24_000))])
+async def test_over_a_socket(rate, requested, tmp_path, autojump_clock):
     fake = FakeDeepgram(api_key="k")
     async with open_plane(CONFIG, tmp_path) as plane:
         plane.net.hosts["deepgram.test", 80] = hosted(fake)
@@ -84,4 +84,4 @@ async def test_over_a_socket(rate, asked, tmp_path, autojump_clock):
                     pieces.append(frame)
     assert len(b"".join(pieces)) > rate / 4
     (entry,) = fake.ledger
-    assert _asked(entry) == asked
+    assert _requested(entry) == requested

@@ -105,15 +105,15 @@ async def test_models_that_take_phonemes_get_them(model, sent, tmp_path, autojum
 
 
 async def test_a_marker_goes_out_whole_and_counts_as_its_word(tmp_path, autojump_clock):
-    """As deepgram-sdk 7.17.0 counts it. The caller's own markers stay as they are, wherever they are cut."""
+    """Counts a marker as deepgram-sdk 7.17.0 does, and leaves the caller's own markers as they are, wherever they are cut."""
     async with open_plane(config(), tmp_path) as plane:
         vendor = vendors(plane)["deepgram"]
         texts = ["Call Ngu", "yen, or \\{\"word\": \"Ngu", "yen\", \"pronounce\": \"ŋ\"\\} now."]
         spoken = await speak(DEEPGRAM, plane, "deepgram/aura-2-thalia-en", texts)
         assert spoken.errors == []
-        said = "".join(frame["text"] for frame in map(msgspec.json.decode, vendor.ledger[-1].frames) if frame["type"] == "Speak")
+        sent = "".join(frame["text"] for frame in map(msgspec.json.decode, vendor.ledger[-1].frames) if frame["type"] == "Speak")
         own = r'\{"word": "Nguyen", "pronounce": "ŋ"\}'
-        assert said == f"Call {MARKER}, or {own} now."
+        assert sent == f"Call {MARKER}, or {own} now."
         assert plane.kept.record.usage.characters == len("Call Nguyen, or Nguyen now.")
 
 

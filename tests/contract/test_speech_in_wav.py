@@ -1,4 +1,4 @@
-"""Speech as a WAV whose samples are not 16-bit PCM: what callers get, and what vendors are asked for.
+"""Speech as a WAV whose samples are not 16-bit PCM: what callers get from every vendor.
 
 Sources: developers.deepgram.com/docs/tts-media-output-settings ("Audio Format Combinations"): a WAV is the default for µ-law and
 A-law as well; `output_format` of `POST /tts/bytes` in cartesia 4.2.0, whose WAV has any of the four encodings.

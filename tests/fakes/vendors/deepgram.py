@@ -49,18 +49,18 @@ _COMBINATIONS = {
 """Encoding → containers, sample rates and bit rates: developers.deepgram.com/docs/tts-media-output-settings (November 2026)."""
 
 
-def _check_speech(asked: Mapping[str, str]) -> bool:
+def _check_speech(query: Mapping[str, str]) -> bool:
     """Refuse what the vendor refuses, in its words (its page of text-to-speech errors); return whether it answers with a WAV."""
-    encoding = asked.get("encoding", "mp3")
+    encoding = query.get("encoding", "mp3")
     containers, rates, bit_rates = _COMBINATIONS[encoding]
-    container = asked.get("container")
+    container = query.get("container")
     if container is not None and container not in containers:
         fault = f"`container={container}` is invalid" if containers else "`container` is not applicable"
         raise refused(f"Unsupported audio format: {fault} when `encoding={encoding}`", "container")
-    if asked.get("model", "").startswith("flux-") and encoding == "linear16":
+    if query.get("model", "").startswith("flux-") and encoding == "linear16":
         rates = (*rates, 44_100)  # developers.deepgram.com/docs/flux-tts/feature-overview
     for name, known in (("sample_rate", rates), ("bit_rate", bit_rates)):
-        if name in asked and int(asked[name]) not in known:
+        if name in query and int(query[name]) not in known:
             fault = f"must be one of {list(known)}" if known else "is not applicable"
             raise refused(f"Unsupported audio format: `{name}` {fault} when `encoding={encoding}`", name)
     return containers[:1] == ("wav",) and container != "none"
@@ -70,11 +70,11 @@ _PRONOUNCED = re.compile(r'\\\{"word": "(.*?)", "pronounce": ".*?"\\\}')
 """A marker, which counts as its word (deepgram-sdk 7.17.0, `TextBuilder`)."""
 
 
-def _check_speed(asked: Mapping[str, str]) -> None:
+def _check_speed(query: Mapping[str, str]) -> None:
     """Refuse a speed as the vendor does (its changelog of 2026-08-31; the words: a user's report of September 2026)."""
-    if "speed" not in asked:
+    if "speed" not in query:
         return
-    speed, is_flux = float(asked["speed"]), asked.get("model", "").startswith("flux-")
+    speed, is_flux = float(query["speed"]), query.get("model", "").startswith("flux-")
     slowest = 0.5 if is_flux else 0.7
     if not slowest <= speed <= 1.5:
         raise refused(f"'speed' must be between {slowest} and 1.5.", "speed")
