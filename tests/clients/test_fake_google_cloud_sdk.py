@@ -157,4 +157,4 @@ async def test_errors_of_a_live_session(address):
     key, model, piece = await trio.to_thread.run_sync(use)
     assert key[0] == "UNAUTHENTICATED"
     assert (model[0], "does not exist" in model[1]) == ("INVALID_ARGUMENT", True)
-    assert (piece[0], "15 KB" in piece[1]) == ("INVALID_ARGUMENT", True)
+    assert (piece[0], "15 KB" in piece[1]) == ("INVALID_ARGUMENT", True), piece

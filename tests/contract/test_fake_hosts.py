@@ -1,4 +1,4 @@
-"""The host of the fakes: a client that breaks its connection ends that connection only."""
+"""The host of the fakes: a client that breaks its connection ends that connection only, and a pause of the machine is no silence."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ import errno
 import socket
 import ssl
 import struct
+import time
 from functools import partial
+from typing import Any
 
+import pytest
 import trio
+import trio.testing
 import trustme
 
 from tests.fakes.serve import serve_asgi
+from tests.fakes.vendors.google_cloud import FakeGoogleCloud
+from tests.fakes.vendors.live import Peer
+from tests.fakes.vendors.scripted import Entry
 
 
 async def _fail_when_cancelled():
@@ -80,3 +87,35 @@ async def test_a_client_that_resets_its_tls_connection_does_not_end_the_server()
                 while ended < n:
                     await trio.lowlevel.checkpoint()
             nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("sends", [True, False])
+async def test_a_process_that_stands_still_is_no_silent_client(sends):
+    plain, theirs = socket.socketpair()
+    plain.setblocking(False)
+    ours = trio.socket.from_stdlib_socket(plain)
+    frames, received = trio.open_memory_channel[dict[str, Any]](1)
+    fake = FakeGoogleCloud(audio_within_s=0.05)
+    entry = Entry(method="WS", path="/", headers={}, opened=0.0)
+    peer = Peer(fake=fake, entry=entry, query=b"", receive=received.receive, send=frames.send)
+    outcome = []
+
+    async def read():
+        await frames.send({"type": "websocket.receive", "bytes": await ours.recv(5)})
+
+    async def hear():
+        try:
+            outcome.append(await peer.receive())
+        except trio.TooSlowError:
+            outcome.append(None)
+        nursery.cancel_scope.cancel()
+
+    with ours, theirs:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            nursery.start_soon(hear)
+            await trio.testing.wait_all_tasks_blocked()
+            if sends:
+                theirs.send(b"audio")   # without a checkpoint, at which it would be read at once
+            time.sleep(0.1)  # noqa: ASYNC251, the whole process stands still
+    assert outcome == [b"audio" if sends else None]
