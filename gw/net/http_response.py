@@ -1,8 +1,10 @@
-"""One HTTP/1.1 answer, parsed by httptools as it is read."""
+"""One HTTP/1.1 answer: httptools parses its head; its body is framed here, which takes less time for each token of a stream, and
+a kilobyte less while nothing comes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final
 
@@ -10,6 +12,7 @@ import httptools
 import trio
 
 from gw.errors import ProviderError, ProviderUnreachable, UpstreamCut, UpstreamProtocolError
+from gw.net.http_chunks import ChunkedBody, MalformedChunks
 from gw.net.transport import LOST, READ_BYTES, Transport
 from gw.net.unreachable import describe
 from gw.types.compiled import mypyc_attr
@@ -18,6 +21,8 @@ from gw.types.pending import READY, Pending
 HEAD_MAX_BYTES: Final = 65_536
 HEAD_MAX_FIELDS: Final = 200
 FINISH_S: Final = 0.05
+_UNTIL_END: Final = -1
+_BLANK_LINE: Final = b"\r\n\r\n"
 _CODINGS: Final = frozenset((b"content-encoding", b"transfer-encoding"))
 
 
@@ -26,8 +31,8 @@ class HttpResponse:
     """An open answer. Use inside `async with pool.open(...)`. The `on_…` methods belong to the parser."""
 
     __slots__ = (
-        "_done", "_failure", "_framed", "_got_head", "_interim", "_keep", "_mute", "_parser", "_parts", "_provider", "_raised",
-        "_silent_bytes", "_take", "_transport", "headers", "status",
+        "_chunks", "_coded", "_done", "_failure", "_got_head", "_interim", "_keep", "_left", "_mute", "_parser", "_parts", "_provider",
+        "_raised", "_seen", "_take", "_transport", "headers", "status",
     )  # fmt: skip
 
     status: int
@@ -43,9 +48,11 @@ class HttpResponse:
         self._failure: ProviderError | None = None
         self._take: Callable[[bytes], Pending] | None = None
         self._raised: Exception | None = None  # by `_take`
-        self._silent_bytes = 0
+        self._seen = b""  # the end of what was read of the head, in which a blank line may begin
+        self._chunks: ChunkedBody | None = None
+        self._left = 0  # of a body with a length; _UNTIL_END: the end of the connection is the body's
         self._got_head = self._interim = self._done = self._mute = False
-        self._framed = False  # `_is_framed` of a head that was let go
+        self._coded = False  # the head may have a coding
         self._keep = True
 
     def header(self, name: bytes) -> bytes | None:
@@ -57,12 +64,7 @@ class HttpResponse:
 
     def let_head_go(self) -> None:
         """Keep the head's fields no longer: some vendors send kilobytes of them, and an answer may stream for minutes."""
-        self._framed = self._is_framed()
         self.headers.clear()
-
-    def _is_framed(self) -> bool:
-        """Return whether the head says where the body ends."""
-        return bool(self.header(b"content-length") or self.header(b"transfer-encoding"))
 
     async def receive_some(self) -> bytes:
         """Return the next body bytes, as one socket read brought them; b"" at the end.
@@ -89,16 +91,16 @@ class HttpResponse:
         parts.clear()
         return data
 
-    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
-        """Call `take` with body bytes where they are read, until it returns something to wait for; return that, None at the end.
+    async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Awaitable[None]:
+        """Call `take` with body bytes where they are read, and with b"" at their end, until it returns something to wait for; return that.
 
-        Saves a pass through the scheduler for each piece. A cancelled call ends the connection. Raises as `receive_some` does, and
-        what `take` raises.
+        Saves a pass through the scheduler for each piece. READY is returned at the end where `take` returns nothing. A cancelled call
+        ends the connection. Raises as `receive_some` does, and what `take` raises.
         """
         self._take = take
         try:
             pending = self._pass_on()
-            while pending is None and not self._done:
+            while pending is None:
                 transport = self._in_use()
                 try:
                     pending = await transport.for_each_piece(self._arrived)
@@ -110,6 +112,7 @@ class HttpResponse:
                     raise
                 if pending is None:
                     self._received(b"", nothing_yet=False)
+                    pending = self._pass_on()
             raised, self._raised = self._raised, None
             if raised is not None:
                 raise raised
@@ -118,26 +121,29 @@ class HttpResponse:
             self._take = None  # it may refer to this answer's reader: else a reference cycle
 
     def _arrived(self, data: bytes) -> Pending:
-        """Parse a piece and pass it on. Where a poller reads, this runs in its task."""
-        self._received(data, nothing_yet=False)
+        """Pass on the body bytes of a piece. Where a poller reads, this runs in its task."""
+        chunks, take = self._chunks, self._take
         try:
-            pending = self._pass_on()
+            if chunks is not None and take is not None and not self._mute and (piece := chunks.whole(data)) is not None:
+                return take(piece)
+            self._frame(data)
+            return self._pass_on()
         except Exception as error:  # not to be taken for a failure of the transport
             self._raised = error
             return READY
-        return READY if pending is None and self._done else pending
 
     def _pass_on(self) -> Pending:
-        """Pass on the body bytes that were parsed, and raise the failure behind them."""
+        """Pass on body bytes that have come, then raise the failure behind them or pass on their end."""
         parts, take = self._parts, self._take
-        if parts and take is not None:
+        assert take is not None
+        if parts:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             parts.clear()
             if (pending := take(data)) is not None:
                 return pending
         if self._failure is not None:
             raise self._failure
-        return None
+        return (take(b"") or READY) if self._done else None
 
     async def read(self, limit: int = 10_000_000) -> bytes:
         """Return the complete body. Raises UpstreamProtocolError beyond `limit`, and what `receive_some` raises."""
@@ -173,32 +179,22 @@ class HttpResponse:
 
     # --- called by the parser; none may raise
 
-    def on_message_begin(self) -> None:
-        if self._done:  # a second answer without a request
-            self._keep = False
-
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._got_head:  # else a trailer, or past the end
-            self.headers.append((name.lower(), value))
+        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if self._got_head or self._parser is None:
-            return
-        self.status = self._parser.get_status_code()
+        parser = self._parser
+        assert parser is not None
+        self.status = parser.get_status_code()
         self._interim = 100 <= self.status < 200
-        self._got_head = not self._interim
-
-    def on_body(self, data: bytes) -> None:
-        if not self._done and not self._mute:
-            self._parts.append(data)
+        if not self._interim:
+            self._got_head = True
+            self._keep = self._keep and parser.should_keep_alive()
 
     def on_message_complete(self) -> None:
         if self._interim:
             self._interim = False
             self.headers = []
-        elif not self._done and self._parser is not None:
-            self._done = True
-            self._keep = self._keep and self._parser.should_keep_alive()
 
     # --- for the pool
 
@@ -245,7 +241,7 @@ class HttpResponse:
     def _check_head(self) -> None:
         if not 200 <= self.status < 600:
             raise self._malformed(f"status {self.status} is not an HTTP status")
-        if _CODINGS.isdisjoint(dict(self.headers)):
+        if not self._coded:
             return
         for name, value in self.headers:
             if name == b"content-encoding" and value.strip().lower() not in (b"", b"identity"):
@@ -258,11 +254,11 @@ class HttpResponse:
 
     def _look(self) -> None:
         """Parse what has already arrived, which saves a pass through the scheduler. The next read reports any fault."""
-        transport, parser = self._transport, self._parser
-        if transport is not None and parser is not None:
+        transport = self._transport
+        if transport is not None:
             with suppress(*LOST):
                 if data := transport.receive_now():
-                    self._feed(parser, data)
+                    self._feed(data)
 
     def _in_use(self) -> Transport:
         if self._transport is None:
@@ -271,23 +267,73 @@ class HttpResponse:
 
     def _received(self, data: bytes, *, nothing_yet: bool) -> None:
         """Give a piece to the parser; b"": the upstream has closed the connection."""
-        if data and self._parser is not None:
-            self._feed(self._parser, data)
-        elif not self._got_head or self._framed or self._is_framed():
+        if data:
+            self._feed(bytes(data))
+        elif not self._got_head or self._left != _UNTIL_END:
             raise self._ended(nothing_yet, "closed the connection")
         else:
             self._done, self._keep = True, False
 
-    def _feed(self, parser: httptools.HttpResponseParser, data: bytes | bytearray) -> None:
-        try:
-            parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._keep = False
-            if not self._done:  # else the answer is complete and only what follows it is wrong
+    def _feed(self, data: bytes) -> None:
+        if self._got_head or (data := self._parse_head(data)):
+            self._frame(data)
+
+    def _parse_head(self, data: bytes) -> bytes:
+        """Parse what belongs to the head, and to interim ones before it; return what follows it."""
+        parser, seen = self._parser, self._seen
+        while data and parser is not None and self._failure is None:
+            known = seen + data
+            end = known.find(_BLANK_LINE)
+            size = len(data) if end < 0 else end + 4 - len(seen)
+            try:
+                parser.feed_data(data[:size])
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
                 self._failure = self._malformed(_why(error))
-        self._silent_bytes = 0 if self._parts else self._silent_bytes + len(data)
-        if self._silent_bytes > HEAD_MAX_BYTES and self._got_head and not self._done:
-            self._failure = self._malformed("too much between two pieces of the body")
+                return b""
+            data = data[size:]
+            if self._got_head:
+                self._parser = None  # it refers to this object, and takes 0.8 kB
+                self._choose_framing()
+                return data
+            seen = known[-3:] if end < 0 else b""
+        self._seen = seen
+        return b""
+
+    def _choose_framing(self) -> None:
+        fields = dict(self.headers)
+        self._coded = not _CODINGS.isdisjoint(fields)
+        if self.status in (204, 304):
+            self._done = True
+        elif b"transfer-encoding" in fields:
+            self._chunks = ChunkedBody()
+        elif b"content-length" in fields:
+            self._left = int(fields[b"content-length"])
+            self._done = not self._left
+        else:
+            self._left = _UNTIL_END
+
+    def _frame(self, data: bytes) -> None:
+        """Keep the body bytes of what has arrived."""
+        parts, chunks = self._parts, self._chunks
+        if self._done:  # a second answer without a request
+            self._keep = False
+        elif chunks is not None:
+            try:
+                chunks.feed(data, parts)
+            except MalformedChunks as error:
+                self._failure = self._malformed(str(error))
+            if chunks.done:
+                self._done, self._keep = True, self._keep and not chunks.has_surplus
+        elif self._left == _UNTIL_END:
+            parts.append(data)
+        else:
+            if len(data) > self._left:
+                self._keep, data = False, data[: self._left]
+            parts.append(data)
+            self._left = left = self._left - len(data)
+            self._done = left == 0
+        if self._mute:
+            parts.clear()
 
     def _ended(self, nothing_yet: bool, how: str) -> ProviderError:
         if nothing_yet:

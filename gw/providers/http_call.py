@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
@@ -10,7 +10,7 @@ from gw.errors import ProviderError, UpstreamCut
 from gw.net.http1 import Headers, HttpResponse, RequestBody, header_lines
 from gw.providers.spec import Abortable, Account
 from gw.types.compiled import mypyc_attr
-from gw.types.pending import READY, Pending
+from gw.types.pending import Pending
 from gw.types.secret import Secret
 
 E = TypeVar("E")
@@ -155,27 +155,23 @@ class EventStream(Generic[E]):
                 raise past_the_end(self._provider)
         raise fault
 
-    async def for_each(self, handle: Callable[[list[E]], Pending]) -> Pending:
+    def for_each(self, handle: Callable[[list[E]], Pending]) -> Awaitable[Awaitable[None]]:
         """Call `handle` with events where they are read, until it returns something to wait for; return that. Raises as `receive` does."""
         self._handle = handle
-        try:
-            if (pending := self._hand_out([])) is not None:
-                return pending
-            if (pending := await self._response.for_each_piece(self._arrived)) is not None:
-                return pending
-            if not (events := self._decoder.end()):
-                raise past_the_end(self._provider)
-            return self._hand_out(self._pass_on(events)) or READY
-        finally:
-            self._handle = None  # else a reference cycle
+        if (pending := self._hand_out([])) is not None:
+            return _result(pending)
+        return self._response.for_each_piece(self._arrived)
 
     def _arrived(self, data: bytes) -> Pending:
-        events = self._decoder.feed(data)
-        fault = self._decoder.fault
+        decoder = self._decoder
+        events = decoder.feed(data) if data else decoder.end()
+        fault = decoder.fault
         if events and (fault is None or self._started):
             return self._hand_out(self._pass_on(events))
         if fault is not None:
             raise fault
+        if not data:
+            raise past_the_end(self._provider)
         return None
 
     def _hand_out(self, events: list[E]) -> Pending:
@@ -194,6 +190,10 @@ class EventStream(Generic[E]):
     def _pass_on(self, events: list[E]) -> list[E]:
         self._started = True
         return events
+
+
+async def _result(pending: Awaitable[None]) -> Awaitable[None]:
+    return pending
 
 
 def past_the_end(provider: str) -> UpstreamCut:

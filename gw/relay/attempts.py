@@ -31,7 +31,7 @@ from gw.relay.attempt import Attempt
 from gw.relay.prepared_call import PreparedCall
 from gw.relay.request_context import RefusedAttempt, RequestContext
 from gw.types.compiled import mypyc_attr
-from gw.types.pending import EachEvents, Pending
+from gw.types.pending import Pending
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -192,26 +192,20 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         """Return whether the keeper has its deadline, and no scope."""
         return self._scope is None
 
-    async def for_each(self, each: EachEvents[E], handle: Callable[[list[E]], Pending], idle_s: float) -> Pending:
-        """Call `handle` with events where they are read, until it returns something to wait for; return that. Raise as `receive` does.
+    def handle_by(self, handle: Callable[[list[E]], Pending] | None, idle_s: float = math.inf) -> None:
+        """Have `pass_on` call `handle`, and the call end after `idle_s` without events; None: events are no longer awaited.
 
-        Only while `is_kept`.
+        For a stream that calls back, which a coroutine of this scope's would make larger by what it holds. Only while `is_kept`.
         """
-        deadlines = self._request.in_flight.keeper.deadlines
-        self._handle, self._idle_s, self.is_waiting = handle, idle_s, True
-        deadlines[self] = self._request.meter.accounting.monotonic() + idle_s
-        try:
-            pending = await each(self._pass_on)
-            deadlines[self] = math.inf
-            return pending
-        except ProviderError:
-            if not self.aborted:
-                raise
-        finally:
-            self._handle = None  # else a reference cycle
-        raise self._silent(idle_s)
+        until = math.inf
+        if handle is not None:
+            self._idle_s, self.is_waiting = idle_s, True
+            until = self._request.meter.accounting.monotonic() + idle_s
+        self._handle = handle
+        self._request.in_flight.keeper.deadlines[self] = until
 
-    def _pass_on(self, events: list[E]) -> Pending:
+    def pass_on(self, events: list[E]) -> Pending:
+        """Call the handler with events, and await the next ones unless it must be waited for."""
         assert self._handle is not None
         self.is_waiting = False
         self._request.meter.last_event_at = now = self._request.meter.accounting.monotonic()
@@ -219,6 +213,11 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
             self.is_waiting = True
             self._request.in_flight.keeper.deadlines[self] = now + self._idle_s
         return pending
+
+    def check_silence(self) -> None:
+        """Raise UpstreamSlow if the call was ended because no events came."""
+        if self.aborted:
+            raise self._silent(self._idle_s)
 
     def _silent(self, idle_s: float) -> UpstreamSlow:
         detail = f"silent for {idle_s:g} s in the middle of its answer"

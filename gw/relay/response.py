@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import trio
 
-from gw.errors import GwError
+from gw.errors import GwError, ProviderError
 from gw.registry.catalog import Catalog
 from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
@@ -91,19 +91,24 @@ class Response(Generic[S, E]):
         Where the stream allows it events are handled where they are read, which saves a pass through the scheduler for each
         list. Raise as `receive` does, and what `handle` raises.
         """
-        self._handle = handle
         each: EachEvents[E] | None = getattr(self.stream, "for_each", None) if self.reads_in_place else None
-        try:
-            while not self.done:
-                scope = self._scope
-                if self._first_events is not None or each is None or scope is None or not scope.is_kept:
-                    pending = handle(await self.receive())
-                else:
-                    pending = await scope.for_each(each, self._pass_on, self._idle_s)
-                if pending is not None:
-                    await pending
-        finally:
-            self._handle = None  # else a reference cycle
+        while not self.done:
+            scope = self._scope
+            if self._first_events is not None or each is None or scope is None or not scope.is_kept:
+                pending = handle(await self.receive())
+            else:
+                self._handle = handle
+                scope.handle_by(self._pass_on, self._idle_s)
+                try:
+                    pending = await each(scope.pass_on)
+                except ProviderError:
+                    scope.check_silence()
+                    raise
+                finally:
+                    self._handle = None  # else a reference cycle
+                    scope.handle_by(None)
+            if pending is not None:
+                await pending
 
     def _pass_on(self, events: list[E]) -> Pending:
         assert self._handle is not None

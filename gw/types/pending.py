@@ -10,7 +10,7 @@ E = TypeVar("E")
 Pending: TypeAlias = Awaitable[None] | None
 """None when the call has finished, else an awaitable for the remainder, to be awaited by a task that may wait."""
 
-EachEvents: TypeAlias = Callable[[Callable[[list[E]], Pending]], Awaitable[Pending]]
+EachEvents: TypeAlias = Callable[[Callable[[list[E]], Pending]], Awaitable[Awaitable[None]]]
 """Calls a function with each list of events, where they are read, until it returns something to wait for; returns that."""
 
 

@@ -13,16 +13,14 @@ from urllib.parse import unquote
 
 import httptools
 
+from gw.net.http_chunks import ChunkedBody, MalformedChunks
 from gw.web.http_errors import Refused
 
 HEAD_BYTES = 65_536
 HEADER_FIELDS = 200
 TARGET_BYTES = 16_384
 _LINE_BYTES = TARGET_BYTES + 64  # request line: the target with a method and a version around it
-_CHUNK_LINE_BYTES = 256
-_TRAILER_BYTES = 8_192
 
-_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"))
 _LISTS = frozenset((b"transfer-encoding", b"connection"))  # fields that continue where they are repeated
 
@@ -197,14 +195,16 @@ class Repeated:
 class BodyFraming:
     """Cuts one request body out of the connection's buffer and leaves what follows it."""
 
-    __slots__ = ("_left", "_state", "_trailer", "chunked", "done")
+    __slots__ = ("_chunks", "_left", "done")
 
     def __init__(self, length: int = 0, *, chunked: bool = False) -> None:
-        self.chunked = chunked
+        self._chunks = ChunkedBody() if chunked else None
         self._left = length
-        self._state = "size"
-        self._trailer = 0
         self.done = not chunked and not length
+
+    @property
+    def chunked(self) -> bool:
+        return self._chunks is not None
 
     @property
     def left(self) -> int | None:
@@ -223,8 +223,8 @@ class BodyFraming:
 
     def take(self, buffer: bytearray) -> bytes:
         """Remove and return the body bytes at the buffer's start; b"" when none have arrived. Raises Refused."""
-        if self.chunked:
-            return self._take_chunks(buffer)
+        if self._chunks is not None:
+            return self._take_chunks(self._chunks, buffer)
         if len(buffer) <= self._left:  # all of it, in one copy
             data = bytes(buffer)
             buffer.clear()
@@ -235,48 +235,11 @@ class BodyFraming:
         self.done = not self._left
         return data
 
-    def _take_chunks(self, buffer: bytearray) -> bytes:
+    def _take_chunks(self, chunks: ChunkedBody, buffer: bytearray) -> bytes:
         pieces: list[bytes] = []
-        while buffer and not self.done:
-            if self._state == "data":
-                piece = bytes(buffer[: self._left])
-                del buffer[: self._left]
-                self._left -= len(piece)
-                pieces.append(piece)
-                if not self._left:
-                    self._state = "end"
-            elif (line := self._line(buffer)) is None:
-                break
-            else:
-                self._read(line)
+        try:
+            chunks.take(buffer, pieces)
+        except MalformedChunks as error:
+            raise Refused(400, f"the chunked body is malformed: {error}") from error
+        self.done = chunks.done
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    def _line(self, buffer: bytearray) -> bytes | None:
-        limit = _TRAILER_BYTES if self._state == "trailer" else _CHUNK_LINE_BYTES
-        end = buffer.find(b"\n", 0, limit)
-        if end < 0:
-            if len(buffer) >= limit:
-                raise Refused(400, "the chunked body is malformed")
-            return None
-        line = bytes(buffer[: end + 1])
-        del buffer[: end + 1]
-        if not line.endswith(b"\r\n"):
-            raise Refused(400, "the chunked body is malformed")
-        return line[:-2]
-
-    def _read(self, line: bytes) -> None:
-        if self._state == "size":
-            match = _CHUNK_SIZE.fullmatch(line)
-            if match is None:
-                raise Refused(400, "the chunked body is malformed")
-            self._left = int(match[1], 16)
-            self._state = "data" if self._left else "trailer"
-        elif self._state == "end":
-            if line:
-                raise Refused(400, "the chunked body is malformed")
-            self._state = "size"
-        else:
-            self._trailer += len(line)
-            if self._trailer > _TRAILER_BYTES:
-                raise Refused(431, "the request has too many header fields")
-            self.done = not line

@@ -36,7 +36,7 @@ class Body(HttpResponse):
         while self.pieces:
             if (pending := take(self.pieces.pop(0))) is not None:
                 return pending
-        return None
+        return take(b"") or READY
 
 
 async def by_lists(stream, lists):
