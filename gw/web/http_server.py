@@ -35,8 +35,9 @@ from gw.web.drain import LAST_REQUEST_S, Drain
 from gw.web.hand_over import OtherProcess
 from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
-from gw.web.http_server_head import Head, Repeated, head_end, parse_head
+from gw.web.http_server_head import Head, head_end, parse_head
 from gw.web.http_server_websocket import ServerWebSocket
+from gw.web.long_answers import LongAnswers
 from gw.web.server_limits import ServerLimits
 
 
@@ -86,6 +87,7 @@ class HttpServer:
         self.max_in_flight = max_in_flight
         self.max_body_bytes = max_body_bytes or Serve().max_body_bytes
         self.date = DateField(clock or SystemClock())
+        self.long_answers = LongAnswers()
         self.poller = poller
         self.other = other
 
@@ -171,7 +173,7 @@ class _RequestLoop:
     """The requests of one connection. `cancel_scope` is its only one: idleness, a drain and a client that leaves cancel it."""
 
     __slots__ = (
-        "_app", "_changes", "_connection", "_first", "_hosted", "_is_others", "_now", "_repeated", "_server", "cancel_scope", "clean",
+        "_app", "_changes", "_connection", "_first", "_hosted", "_is_others", "_last", "_now", "_server", "cancel_scope", "clean",
     )  # fmt: skip
 
     def __init__(self, server: HttpServer, connection: Connection) -> None:
@@ -179,7 +181,8 @@ class _RequestLoop:
         self._connection = connection
         self._now = trio.lowlevel.current_clock().current_time  # as trio.current_time, which looks the clock up each time
         self._first = True
-        self._repeated: Repeated | None = None
+        self._last: Head | None = None
+        """The head of the request before."""
         self._hosted: HostedApp
         """For the head read last."""
         self._is_others = False
@@ -237,9 +240,9 @@ class _RequestLoop:
     def _read_head(self, data: bytes) -> Head:
         """Parse the head and choose its app. Raises Refused."""
         other = self._server.other
-        is_known = self._repeated is not None and (other is None or other.changes == self._changes)
-        if is_known and self._repeated is not None and (head := self._repeated.again(data)) is not None:
-            return head
+        last = self._last
+        if last is not None and (other is None or other.changes == self._changes) and last.again(data):
+            return last
         head = parse_head(data)
         if other is not None:
             self._changes = other.changes
@@ -247,7 +250,9 @@ class _RequestLoop:
                 self._is_others = True
                 return head
         self._hosted = self._server.dispatch(head.method, head.raw_path)
-        self._repeated = None if head.upgrade or head.body.chunked else Repeated(data, head)
+        if not head.upgrade and not head.body.chunked:
+            head.remember(data)
+        self._last = head
         return head
 
     async def _next_head(self) -> int:
@@ -321,7 +326,7 @@ class _RequestLoop:
     def _begin(self, head: Head) -> ServerExchange:
         """Count the request that runs now, and choose what answers it: its app or, beyond the limits, a refusal."""
         server, hosted = self._server, self._hosted
-        exchange = ServerExchange(head, self._connection, server.date, server.max_body_bytes)
+        exchange = ServerExchange(head, self._connection, server.date, server.max_body_bytes, server.long_answers)
         self._app = server.admit(hosted)
         if hosted.counted:
             server.drain.enter()

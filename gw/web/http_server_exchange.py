@@ -20,6 +20,7 @@ from gw.types.pending import READY
 from gw.web.connection import Connection
 from gw.web.http_errors import REASONS, Refused, too_large
 from gw.web.http_server_head import Head
+from gw.web.long_answers import LongAnswers
 
 DRAIN_BYTES = 65_536
 """An unread remainder of a request body up to this size is dropped to keep the connection; a larger one closes it."""
@@ -78,11 +79,13 @@ class ServerExchange:
     """`keep` says whether the connection may carry another request, once `complete`."""
 
     __slots__ = (
-        "_ahead", "_chunked", "_connection", "_continue", "_date", "_delivered", "_max_body_bytes", "_no_body", "_start",
-        "_unsent", "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
+        "_ahead", "_chunked", "_connection", "_continue", "_date", "_delivered", "_long_answers", "_max_body_bytes", "_no_body",
+        "_start", "_streams", "_unsent", "_waited_s", "body", "complete", "head", "keep", "refused", "started", "taken_bytes",
     )  # fmt: skip
 
-    def __init__(self, head: Head, connection: Connection, date: DateField, max_body_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self, head: Head, connection: Connection, date: DateField, max_body_bytes: Callable[[], int], long_answers: LongAnswers
+    ) -> None:
         self.head = head
         self.body = head.body
         self.keep = False
@@ -93,6 +96,8 @@ class ServerExchange:
         self._connection = connection
         self._date = date
         self._max_body_bytes = max_body_bytes
+        self._long_answers = long_answers
+        self._streams = False  # `long_answers` knows of it
         self._continue = head.expects
         self._delivered = False
         self._ahead = b""  # of the body, received and not yet handed out
@@ -253,6 +258,8 @@ class ServerExchange:
 
     def _end(self) -> None:
         self.complete = True
+        if self._streams:
+            self._long_answers.end(self.head)
         self._connection.on_left = None
         self._connection.wake()
 
@@ -261,6 +268,9 @@ class ServerExchange:
         if self.complete or (self._start is None and not self.started):
             raise RuntimeError("a body message outside of a response")
         head = b"" if self.started else self._response_head()
+        if more and not self._streams:
+            self._streams = True
+            self._long_answers.begin(self.head)
         if self._unsent is not None:
             self._unsent -= len(data)
             if self._unsent < 0 or (self._unsent and not more):

@@ -21,6 +21,7 @@ HEADER_FIELDS = 200
 TARGET_BYTES = 16_384
 _LINE_BYTES = TARGET_BYTES + 64  # request line: the target with a method and a version around it
 
+_LENGTH = re.compile(rb"\r\ncontent-length:[\t ]*([0-9]{1,15})[\t ]*\r\n", re.IGNORECASE)
 _FRAMING = frozenset((b"host", b"content-length", b"transfer-encoding", b"connection", b"upgrade", b"expect"))
 _LISTS = frozenset((b"transfer-encoding", b"connection"))  # fields that continue where they are repeated
 
@@ -60,7 +61,8 @@ class Head:
     """One parsed request head; httptools calls `on_url` and `on_header`."""
 
     __slots__ = (
-        "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path", "scope", "upgrade", "version",
+        "_after", "_at", "_before", "_length", "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path",
+        "scope", "upgrade", "version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -75,6 +77,9 @@ class Head:
         self.upgrade = b""  # the requested protocol in lower case, if the `connection` field lists `upgrade`
         self.body: BodyFraming
         self.scope: dict[str, Any] | None = None  # the ASGI scope, made once for all requests with this head
+        self._before: bytes | None = None  # what was sent before the content-length, if `again` is to know it
+        self._length = self._after = b""
+        self._at = 0
 
     def on_url(self, url: bytes) -> None:
         self._target += url
@@ -132,6 +137,40 @@ class Head:
                 self.upgrade = upgrade  # other protocols than WebSocket, such as the JDK's h2c, are ignored: RFC 9110 7.8
         self.body = BodyFraming(int(fields.get(b"content-length", b"0")), chunked=bool(encoding))
 
+    def remember(self, data: bytes) -> None:
+        """Note how this head was sent, for `again`. Its body is not chunked."""
+        self._before, match = data, _LENGTH.search(data)
+        if match is not None:
+            begins, ends = match.span(1)
+            self._before, self._length, self._after = data[:begins], match[1], data[ends:]
+            self._at = [name for name, _ in self.headers].index(b"content-length")
+
+    def again(self, data: bytes) -> bool:
+        """Return whether `data` is this head but for its content-length, as most clients send it; then this is the head of the request.
+
+        The request before has ended.
+        """
+        before, after = self._before, self._after
+        if before is None or not (data.startswith(before) and data.endswith(after)):
+            return False
+        length = data[len(before) : len(data) - len(after)]
+        if length != self._length:
+            if not length.isdigit() or len(length) > 15 or not self._length:
+                return False
+            self._length = length
+            self.headers = headers = self.headers.copy()  # the app may have kept those of the request before
+            headers[self._at] = (b"content-length", length)
+            if self.scope is not None:
+                self.scope["headers"] = headers
+        self.body = BodyFraming(int(length or b"0"))
+        return True
+
+    def let_go(self) -> None:
+        """Keep the fields and what is made of them no longer: they take kilobytes, and the answer may take minutes."""
+        self._before = self.scope = None
+        self.headers = []
+        self._target = self._after = self._length = self.query = b""
+
 
 def parse_head(data: bytes) -> Head:
     """Parse one complete head, blank line included. Raises Refused."""
@@ -151,45 +190,6 @@ def parse_head(data: bytes) -> Head:
     head.version = parser.get_http_version()
     head.check()
     return head
-
-
-_LENGTH = re.compile(rb"\r\ncontent-length:[\t ]*([0-9]{1,15})[\t ]*\r\n", re.IGNORECASE)
-
-
-class Repeated:
-    """The head of the request before. Most clients send it again, except for its content-length.
-
-    Both requests share the Head: one has ended when `again` is called for the next.
-    """
-
-    __slots__ = ("_after", "_at", "_before", "_length", "head")
-
-    def __init__(self, data: bytes, head: Head) -> None:
-        """`head` was parsed from `data`; its body is not chunked."""
-        self.head = head
-        match = _LENGTH.search(data)
-        self._before, self._length, self._after = data, b"", b""
-        if match is not None:
-            begins, ends = match.span(1)
-            self._before, self._length, self._after = data[:begins], match[1], data[ends:]
-            self._at = [name for name, _ in head.headers].index(b"content-length")
-
-    def again(self, data: bytes) -> Head | None:
-        """Return the head if `data` is the same; None if it differs."""
-        before, after = self._before, self._after
-        if not (data.startswith(before) and data.endswith(after)):
-            return None
-        head, length = self.head, data[len(before) : len(data) - len(after)]
-        if length != self._length:
-            if not length.isdigit() or len(length) > 15 or not self._length:
-                return None
-            self._length = length
-            head.headers = headers = head.headers.copy()  # the app may have kept those of the request before
-            headers[self._at] = (b"content-length", length)
-            if head.scope is not None:
-                head.scope["headers"] = headers
-        head.body = BodyFraming(int(length or b"0"))
-        return head
 
 
 class BodyFraming:

@@ -81,6 +81,7 @@ async def open_server(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(server.close_idle)
             nursery.start_soon(server.close_sockets)
+            nursery.start_soon(server.long_answers.run)
             if polled is not None:
                 nursery.start_soon(polled.run)
             yield server

@@ -181,5 +181,6 @@ async def open_host(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
         nursery.start_soon(server.close_idle)
+        nursery.start_soon(server.long_answers.run)
         yield host
         nursery.cancel_scope.cancel()

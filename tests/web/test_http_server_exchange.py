@@ -9,6 +9,7 @@ from gw.web.connection import Connection
 from gw.web.drain import Drain
 from gw.web.http_server_exchange import DateField, ServerExchange
 from gw.web.http_server_head import parse_head
+from gw.web.long_answers import LongAnswers
 from gw.web.server_limits import ServerLimits
 
 
@@ -45,7 +46,8 @@ def ends():
     with client, ours:
         connection = Connection(TcpStream(ours), ServerLimits(), Drain())
         connection.buffer += BODY[:FIRST]
-        yield client, connection, ServerExchange(parse_head(HEAD), connection, DateField(Clock(0)), lambda: len(BODY))
+        head = parse_head(HEAD)
+        yield client, connection, ServerExchange(head, connection, DateField(Clock(0)), lambda: len(BODY), LongAnswers())
 
 
 async def test_what_has_arrived_of_a_body_is_read_with_its_first_piece(ends):

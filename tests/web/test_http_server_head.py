@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gw.web.http_errors import Refused
-from gw.web.http_server_head import HEAD_BYTES, HEADER_FIELDS, BodyFraming, Repeated, head_end, parse_head
+from gw.web.http_server_head import HEAD_BYTES, HEADER_FIELDS, BodyFraming, Head, head_end, parse_head
 
 OK = b"POST /v1/x?a=%20b HTTP/1.1\r\nHost: gw\r\nX-One:  1 \r\nContent-Length: 3\r\n\r\n"
 
@@ -137,14 +137,20 @@ def sized(length: bytes, field: bytes = b"Content-Length: ") -> bytes:
     return b"POST /v1/x HTTP/1.1\r\nHost: gw\r\n" + field + length + b"\r\nX-After: 1\r\n\r\n"
 
 
+def remembered(data: bytes) -> Head:
+    head = parse_head(data)
+    head.remember(data)
+    return head
+
+
 @pytest.mark.parametrize("field", [b"Content-Length: ", b"content-length:", b"CONTENT-LENGTH:\t "])
 def test_the_same_head_with_another_length_is_read_as_if_parsed(field):
-    repeated = Repeated(sized(b"3", field), parse_head(sized(b"3", field)))
-    before = repeated.head.headers
+    head = remembered(sized(b"3", field))
+    before = head.headers
     for length in (b"3", b"41", b"0", b"999999999999999"):
         data = sized(length, field)
-        head, parsed = repeated.again(data), parse_head(data)
-        assert head is not None
+        assert head.again(data)
+        parsed = parse_head(data)
         assert head.headers == parsed.headers
         assert (head.body.left, head.body.done) == (parsed.body.left, parsed.body.done)
         assert (head.method, head.raw_path, head.keep, head.expects) == (b"POST", b"/v1/x", True, False)
@@ -153,17 +159,24 @@ def test_the_same_head_with_another_length_is_read_as_if_parsed(field):
 
 @pytest.mark.parametrize("length", [b"", b"+3", b"-3", b"3 4", b"3\r\nX: 1", b"0x3", b"3, 3", b"1" * 16, "٣".encode()])
 def test_a_length_out_of_the_ordinary_is_left_to_the_parser(length):
-    repeated = Repeated(sized(b"3"), parse_head(sized(b"3")))
-    assert repeated.again(sized(length)) is None
+    assert not remembered(sized(b"3")).again(sized(length))
 
 
 def test_another_head_is_another():
     data = b"GET /v1/x HTTP/1.1\r\nHost: gw\r\n\r\n"
-    repeated = Repeated(data, parse_head(data))
-    assert repeated.again(data) is repeated.head
-    assert repeated.head.body.done
-    assert repeated.again(data[:-2] + b"Content-Length: 3\r\n\r\n") is None
-    assert repeated.again(data.replace(b"gw", b"wg")) is None
-    begun = Repeated(sized(b"33"), parse_head(sized(b"33")))
-    assert begun.again(sized(b"3").replace(b"X-After: 1", b"X-After: 2")) is None
-    assert begun.again(sized(b"3")[:40]) is None
+    head = remembered(data)
+    assert head.again(data)
+    assert head.body.done
+    assert not head.again(data[:-2] + b"Content-Length: 3\r\n\r\n")
+    assert not head.again(data.replace(b"gw", b"wg"))
+    begun = remembered(sized(b"33"))
+    assert not begun.again(sized(b"3").replace(b"X-After: 1", b"X-After: 2"))
+    assert not begun.again(sized(b"3")[:40])
+    assert not parse_head(data).again(data)
+
+
+def test_a_head_that_was_let_go_is_not_known_again():
+    head = remembered(sized(b"3"))
+    head.let_go()
+    assert not head.again(sized(b"3"))
+    assert (head.headers, head.method, head.path) == ([], b"POST", "/v1/x")
