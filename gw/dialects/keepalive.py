@@ -38,6 +38,7 @@ class SseResponse:
             await self._commenting.wait()
         if not self.started:
             await self._head(headers)
+        self._early = ()
 
     def write(self, data: bytes, *, more: bool = True) -> Awaitable[None]:
         """Send `data`. Raises ConnectionAbortedError if a comment met a client that does not read."""

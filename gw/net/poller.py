@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from gw.types.compiled import mypyc_attr
+
 if TYPE_CHECKING:
     from gw.types.pending import Pending
 
@@ -46,30 +48,41 @@ async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take
     return None
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Watcher:
+    """What a poller calls for a socket. An object, since a bound method for each connection would take 64 bytes."""
+
+    __slots__ = ()
+
+    def ready(self) -> None:
+        """Handle what happened to the socket. Neither waits nor raises."""
+        raise NotImplementedError
+
+
 class Poller:
     """Belongs to the server of the connections; `run` is its only task."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._callbacks: dict[int, Callable[[], None]] = {}
+        self._watchers: dict[int, Watcher] = {}
 
-    def watch(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` once when the client finishes sending or the connection breaks; possibly at any time later."""
-        self._register(descriptor, callback, _HANGUP)
+    def watch(self, descriptor: int, watcher: Watcher) -> None:
+        """Call `watcher` once when the client finishes sending or the connection breaks; possibly at any time later."""
+        self._register(descriptor, watcher, _HANGUP)
 
-    def read(self, descriptor: int, callback: Callable[[], None]) -> None:
-        """Call `callback` whenever there is something to read, until it is forgotten."""
-        self._register(descriptor, callback, _READABLE)
+    def read(self, descriptor: int, watcher: Watcher) -> None:
+        """Call `watcher` whenever there is something to read, until it is forgotten."""
+        self._register(descriptor, watcher, _READABLE)
 
-    def forget(self, descriptor: int, callback: Callable[[], None]) -> None:
+    def forget(self, descriptor: int, watcher: Watcher) -> None:
         """Undo a `watch` or `read`. The socket may be closed, and its number in use by another connection."""
-        if self._callbacks.get(descriptor) is callback:
-            del self._callbacks[descriptor]
+        if self._watchers.get(descriptor) is watcher:
+            del self._watchers[descriptor]
             with suppress(OSError, ValueError):
                 self._epoll.unregister(descriptor)
 
-    def _register(self, descriptor: int, callback: Callable[[], None], events: int) -> None:
-        self._callbacks[descriptor] = callback
+    def _register(self, descriptor: int, watcher: Watcher, events: int) -> None:
+        self._watchers[descriptor] = watcher
         self._epoll.register(descriptor, events)
 
     async def run(self) -> None:
@@ -86,23 +99,19 @@ class Poller:
 
     def _call_back(self) -> None:
         """Run the callbacks of what has happened and of what happens meanwhile (a vendor's answer), up to a bound."""
-        budget, callback_of = _EVENTS_PER_PASS, self._callbacks.get
+        budget, watcher_of = _EVENTS_PER_PASS, self._watchers.get
         while budget > 0 and (events := self._epoll.poll(0, budget)):
             budget -= len(events)
             for descriptor, _ in events:
-                callback = callback_of(descriptor)
-                if callback is not None:
-                    callback()
+                watcher = watcher_of(descriptor)
+                if watcher is not None:
+                    watcher.ready()
 
 
-def _closed() -> None:
-    """Stand in for the callback of a socket that was closed."""
-
-
-class Reading:
+class Reading(Watcher):
     """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
 
-    __slots__ = ("_callback", "_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
+    __slots__ = ("_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
 
     def __init__(self, poller: Poller, sock: socket.socket) -> None:
         self._poller = poller
@@ -110,7 +119,6 @@ class Reading:
         self._descriptor = sock.fileno()
         self._take: Callable[[bytes], Pending] | None = None
         self._task: trio.lowlevel.Task | None = None
-        self._callback = self._readable  # one object, which the poller recognises
         self._called = False  # `take` is running
         self._closed = False  # meanwhile the socket was closed
         self._pending: Pending = None
@@ -124,7 +132,7 @@ class Reading:
         if self._sock.fileno() < 0:
             raise trio.ClosedResourceError("this connection is closed")
         self._take, self._task = take, trio.lowlevel.current_task()
-        self._poller.read(self._descriptor, self._callback)
+        self._poller.read(self._descriptor, self)
         await trio.lowlevel.wait_task_rescheduled(self._abort)
         pending, self._pending = self._pending, None
         error, self._error = self._error, None
@@ -133,7 +141,7 @@ class Reading:
         return pending
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._poller.forget(self._descriptor, self._callback)
+        self._poller.forget(self._descriptor, self)
         self._task = self._take = None
         return trio.lowlevel.Abort.SUCCEEDED
 
@@ -142,9 +150,8 @@ class Reading:
             self._closed = True
         else:
             self._wake(None, trio.ClosedResourceError("this connection is closed"))
-            self._callback = _closed  # it refers to this object: else a cycle for each connection
 
-    def _readable(self) -> None:
+    def ready(self) -> None:
         take = self._take
         if take is None:
             return  # forgotten earlier in this pass
@@ -165,7 +172,7 @@ class Reading:
 
     def _wake(self, pending: Pending, error: Exception | None) -> None:
         task, self._task, self._take = self._task, None, None
-        self._poller.forget(self._descriptor, self._callback)
+        self._poller.forget(self._descriptor, self)
         if task is not None:
             self._pending, self._error = pending, error
             trio.lowlevel.reschedule(task)

@@ -136,12 +136,12 @@ class EventStream(Generic[E]):
         self._provider = provider
         self._decoder = decoder
         self._started = False  # something has been passed on
-        self._next: list[E] = []  # events to return before anything else is read
+        self._next: list[E] | None = None  # events to return before anything else is read
         self._handle: Callable[[list[E]], Pending] | None = None
 
     async def receive(self) -> list[E]:
         if self._next:
-            events, self._next = self._next, []
+            events, self._next = self._next, None
             return events
         decoder = self._decoder
         fault = decoder.fault
@@ -179,7 +179,7 @@ class EventStream(Generic[E]):
         assert self._handle is not None
         while events or self._next:
             if not events:
-                events, self._next = self._next, []
+                events, self._next = self._next or [], None
             if (pending := self._handle(events)) is not None:
                 return pending
             events = []

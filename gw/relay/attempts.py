@@ -26,6 +26,7 @@ from typing import Generic, TypeVar, cast
 import trio
 
 from gw.errors import ProviderError, ProviderRefused, Stopping, UpstreamSlow, one_error
+from gw.providers.spec import Abortable
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
 from gw.relay.prepared_call import PreparedCall
@@ -48,14 +49,14 @@ class OpenAttempt(Generic[S, E]):
         self.call = call
         self.attempt = attempt
         self.stream = stream
-        self.events = events
+        self.events: list[E] | None = events
         self.has_content = bool(events)
         self.scope = scope
 
     def take_events(self) -> list[E]:
         """Return the first events, to pass them on; they are not kept here for as long as the answer takes."""
-        events, self.events = self.events, []
-        return events
+        events, self.events = self.events, None
+        return events or []
 
 
 class Overtaken(Exception):
@@ -74,7 +75,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
     """
 
     __slots__ = (
-        "_abort", "_attempt", "_call", "_handle", "_hedges", "_idle_s", "_model", "_open", "_overtaken", "_request", "_scope",
+        "_abortable", "_attempt", "_call", "_handle", "_hedges", "_idle_s", "_model", "_open", "_overtaken", "_request", "_scope",
         "_upstream", "aborted", "is_waiting",
     )  # fmt: skip
 
@@ -84,7 +85,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         self._model = model
         self._open: OpenAttempt[S, E] | None = None
         self._scope: trio.CancelScope | None = None
-        self._abort: Callable[[], None] | None = None
+        self._abortable: Abortable[S] | None = None
         self._handle: Callable[[list[E]], Pending] | None = None
         self._idle_s = 0.0
         self.aborted = False
@@ -97,8 +98,8 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         """End the call: its deadline has passed, or the gateway stops."""
         self.aborted = True
         self._request.in_flight.keeper.deadlines[self] = math.inf
-        if self._abort is not None:
-            self._abort()
+        if self._abortable is not None:
+            self._abortable.abort()
 
     def overtake(self) -> None:
         """End the call, as another candidate has answered first: entering it raises Overtaken."""
@@ -237,8 +238,9 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         """Arrange the deadline: with the keeper where one runs and the call can be aborted, else with a scope."""
         in_flight = self._request.in_flight
         if in_flight.keeper.running and deadline != math.inf:  # infinite: what is awaited is our caller, not only the connection
-            self._abort = getattr(upstream, "abort", None)  # an Abortable; isinstance would cost three calls more
-        if self._abort is None:
+            # isinstance would cost three calls more
+            self._abortable = cast("Abortable[S]", upstream) if hasattr(upstream, "abort") else None
+        if self._abortable is None:
             self._scope = scope = trio.CancelScope()
             in_flight.scopes.add(scope)
             scope.__enter__()
@@ -260,7 +262,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         Raise the error that a cancelled scope or an aborted call stands for; otherwise `error` is left to the caller.
         """
         in_flight, opened, scope = self._request.in_flight, self._open, self._scope
-        self._open = self._abort = None  # else a reference cycle
+        self._open = self._abortable = None  # else a reference cycle
         replacement: BaseException | None = None
         if scope is None:
             in_flight.keeper.deadlines.pop(self, None)

@@ -101,7 +101,7 @@ class ConversingSession(MeteredResponses):
     def _use(self, opened: OpenAttempt[ConverseSession, Frame]) -> None:
         self._model, self._provider, self._session = opened.call.model, opened.call.provider, opened.stream
         self._attempt = opened.attempt
-        self.opening = opened.events
+        self.opening = first = opened.take_events()
         self._last_frame_at = now = self._now()
         if (counter := opened.call.spec.converse_counter) is not None:
             self._paid, self._waiting = PaidDuration(counter(), now), self.meter
@@ -109,7 +109,7 @@ class ConversingSession(MeteredResponses):
             self.meter.stand_in_price = CONVERSATION_STAND_IN
         for event in self._first_events:
             self._note_settings(event)
-        for frame in opened.events:
+        for frame in first:
             if self._paid is not None:
                 self._paid.received(frame, now)
 

@@ -26,16 +26,16 @@ class DialOrder(Iterator[Model]):
     """Iterate over the models to dial; tell it of each that failed before asking for the next."""
 
     def __init__(self, models: Iterable[Model]) -> None:
-        self._waiting = list(models)
-        self._again: list[Model] = []
+        self._waiting = tuple(models)
+        self._again: tuple[Model, ...] = ()
         self._redialled: tuple[str, ...] = ()
 
     def __next__(self) -> Model:
         if self._waiting:
-            return self._waiting.pop(0)
+            return self._first_waiting()
         if not self._again:
             raise StopIteration
-        model = self._again.pop(0)
+        model, self._again = self._again[0], self._again[1:]
         self._redialled = (*self._redialled, model.id)
         return model
 
@@ -59,11 +59,15 @@ class DialOrder(Iterator[Model]):
     def new(self) -> Iterator[Model]:
         """Iterate over the models that were not dialled yet."""
         while self._waiting:
-            yield self._waiting.pop(0)
+            yield self._first_waiting()
+
+    def _first_waiting(self) -> Model:
+        model, self._waiting = self._waiting[0], self._waiting[1:]
+        return model
 
     def put_back(self, model: Model) -> None:
         """Have a model dialled next that was not needed before."""
-        self._waiting.insert(0, model)
+        self._waiting = (model, *self._waiting)
 
     def can_follow(self, model: Model, served_s: float) -> bool:
         """Return whether any model would be dialled if this one, whose session is open, failed now."""
@@ -76,4 +80,4 @@ class DialOrder(Iterator[Model]):
         if served_s >= SERVED_S:
             self._redialled = tuple(id_ for id_ in self._redialled if id_ != model.id)
         if model.id not in self._redialled and model not in self._again:
-            self._again.append(model)
+            self._again = (*self._again, model)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 import trio
 
@@ -13,7 +13,7 @@ from gw.relay.attempts import OpenAttempt
 from gw.relay.meter import Meter
 from gw.relay.waste import NO_WASTE, Waste, sent_part, waste_of
 from gw.types.compiled import mypyc_attr
-from gw.types.pending import READY, EachEvents, Pending
+from gw.types.pending import READY, Pending
 from gw.types.usage import Cost, RequestRecord, Usage, VendorFigure
 
 S = TypeVar("S", bound="ProviderStream")
@@ -24,6 +24,13 @@ _COMMIT_WAIT_S = 1.0  # longest time the last byte waits for the commit where du
 
 class ProviderStream(Protocol):
     async def receive(self) -> list[Any]: ...
+
+
+class CallingStream(Protocol[E]):
+    """A stream that can also pass events on where they are read."""
+
+    def for_each(self, handle: Callable[[list[E]], Pending]) -> Awaitable[Awaitable[None]]:
+        """Call `handle` with each list of events until it returns something to wait for; return that. Raise as `receive` does."""
 
 
 class UsageCounter(Protocol[E]):
@@ -66,7 +73,7 @@ class Response(Generic[S, E]):
         record of a complete answer waits for `close`, to be called when the speech is over."""
         self._first_events: list[E] | None = opened.take_events()
         self._scope = opened.scope
-        self._receive: Callable[[], Awaitable[list[E]]] = opened.stream.receive
+        self._reads_from: S = opened.stream  # another one's, once that has failed
         self._handle: Callable[[list[E]], Pending] | None = None
         self._counter = counter
         self._catalog = catalog
@@ -91,16 +98,16 @@ class Response(Generic[S, E]):
         Where the stream allows it events are handled where they are read, which saves a pass through the scheduler for each
         list. Raise as `receive` does, and what `handle` raises.
         """
-        each: EachEvents[E] | None = getattr(self.stream, "for_each", None) if self.reads_in_place else None
+        calls_back = self.reads_in_place and hasattr(self.stream, "for_each")
         while not self.done:
             scope = self._scope
-            if self._first_events is not None or each is None or scope is None or not scope.is_kept:
+            if self._first_events is not None or scope is None or not (calls_back and scope.is_kept):
                 pending = handle(await self.receive())
             else:
                 self._handle = handle
                 scope.handle_by(self._pass_on, self._idle_s)
                 try:
-                    pending = await each(scope.pass_on)
+                    pending = await cast("CallingStream[E]", self.stream).for_each(scope.pass_on)
                 except ProviderError:
                     scope.check_silence()
                     raise
@@ -145,7 +152,7 @@ class Response(Generic[S, E]):
     def _next_events(self) -> Awaitable[list[E]]:
         """Wait for the events after the first."""
         assert self._scope is not None
-        return self._scope.receive(self._receive, self._allowed_silence_s())
+        return self._scope.receive(self._reads_from.receive, self._allowed_silence_s())
 
     def _allowed_silence_s(self) -> float:
         return self._idle_s

@@ -238,7 +238,7 @@ class SpeechResponse(Response[SpeakStream, SpeakEvent]):
         progress = SpeechProgress(self._text, self._successors.pace_of(opened.call.model))
         self._part = now_speaking = _Part(opened, request, progress, part.starts_s + part.progress.audio_s, self._now())
         self._counter, self.call = now_speaking.counter, opened.call
-        self._first_events, self._scope, self._receive = opened.take_events(), opened.scope, opened.stream.receive
+        self._first_events, self._scope, self._reads_from = opened.take_events(), opened.scope, opened.stream
 
     def _adapted(self, part: _Part, events: list[SpeakEvent]) -> list[SpeakEvent]:
         """Return events as part of one stream: their times count from its beginning, and its end has the usage of all."""

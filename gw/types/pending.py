@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
-from typing import Final, TypeAlias, TypeVar
-
-E = TypeVar("E")
+from collections.abc import Awaitable, Generator
+from typing import Final, TypeAlias
 
 Pending: TypeAlias = Awaitable[None] | None
 """None when the call has finished, else an awaitable for the remainder, to be awaited by a task that may wait."""
-
-EachEvents: TypeAlias = Callable[[Callable[[list[E]], Pending]], Awaitable[Awaitable[None]]]
-"""Calls a function with each list of events, where they are read, until it returns something to wait for; returns that."""
 
 
 class _Ready:

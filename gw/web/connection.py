@@ -1,6 +1,6 @@
 """One client connection: its bytes, read in one of two ways, and writes with a deadline.
 
-Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and the poller calls `hung_up`
+Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and the poller calls `ready`
 when the client leaves while the app runs. With one (WebSockets, TLS) the reader appends what arrives to `buffer`, or passes
 it to `sink`, and pauses while more than UNREAD_BYTES wait. Either way a client that leaves is noticed at once: `on_left` is
 called, which cancels the app. (A paused reader notices it at the next write.)
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from gw.net.poller import Poller
+from gw.net.poller import Poller, Watcher
 from gw.net.transport import LOST, Transport
 from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
@@ -28,13 +28,9 @@ LINGER_S = 1.0
 """After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
 
 
-def _released() -> None:
-    """Stand in for the report that the client has left, once nobody waits for it."""
-
-
-class Connection:
+class Connection(Watcher):
     __slots__ = (
-        "_changed", "_descriptor", "_hung_up", "_paused", "_room", "_watching", "buffer", "client", "dead", "discarding", "drain",
+        "_changed", "_descriptor", "_paused", "_room", "_watching", "buffer", "client", "dead", "discarding", "drain",
         "dropped", "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
     )  # fmt: skip
 
@@ -44,7 +40,6 @@ class Connection:
         self.limits = limits
         self.link = Link()
         self.drain = drain
-        self._hung_up: Callable[[], None] = self.hung_up  # one object, which the poller recognises
         self.buffer = bytearray()
         self.left = False  # the client has finished sending, or the connection broke; a half-close counts as leaving
         self.dead = False  # a write failed; what the app raises because of it is not a crash
@@ -70,19 +65,18 @@ class Connection:
         if descriptor is None:
             return False
         self._watching, self._descriptor = poller, descriptor
-        poller.watch(descriptor, self._hung_up)
+        poller.watch(descriptor, self)
         return True
 
     def unwatch(self) -> None:
         if self._watching is not None:
-            self._watching.forget(self._descriptor, self._hung_up)
+            self._watching.forget(self._descriptor, self)
             self._watching = None
 
     def release(self) -> None:
         """Stop watching and refer to no one: what the connection had must be free without a collection of cycles."""
         self.unwatch()
         self.sink = self.on_left = None
-        self._hung_up = _released
 
     async def read(self) -> None:
         """Read until the client leaves. Its owner may cancel it, which loses nothing that was received."""
@@ -119,6 +113,10 @@ class Connection:
             self.buffer += data
         self._changed.wake()
         return None
+
+    def ready(self) -> None:
+        """Note that the client has finished sending: the poller watches for nothing else."""
+        self.hung_up()
 
     def hung_up(self) -> None:
         """Record that the client has finished sending, or that the connection broke."""

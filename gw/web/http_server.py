@@ -24,7 +24,7 @@ import trio
 from gw.config.settings import Serve
 from gw.errors import Overloaded
 from gw.net.poller import Poller
-from gw.net.transport import Transport
+from gw.net.transport import Address, Transport
 from gw.relay.places import Places
 from gw.telemetry.clock import Clock, SystemClock
 from gw.types.asgi import ASGIApp, Receive, Scope, Send
@@ -88,29 +88,23 @@ class HttpServer:
         self.max_body_bytes = max_body_bytes or Serve().max_body_bytes
         self.date = DateField(clock or SystemClock())
         self.long_answers = LongAnswers()
+        self._addresses: dict[Address | None, Address | None] = {}
+        """Our own addresses, each once for all connections to it."""
         self.poller = poller
         self.other = other
 
-    async def run_connection(self, transport: Transport, received: bytes = b"") -> None:
+    def run_connection(self, transport: Transport, received: bytes = b"") -> Awaitable[None]:
         """Serve requests until the connection ends. `received`: what was read from it already.
 
         The caller closes the transport; it has been reset already when a response was cut. Blocks; never raises for what
         a client or an app does.
         """
         connection = Connection(transport, self.limits, self.drain)
+        connection.server = self._addresses.setdefault(connection.server, connection.server)
         connection.buffer += received
         requests = _RequestLoop(self, connection)
-        try:
-            if self.poller is not None and connection.watch(self.poller):
-                with requests.cancel_scope:
-                    await requests.run()
-            else:
-                await requests.run_beside_reader()
-        finally:
-            connection.release()
-            connection.link.close()
-            if not requests.clean:
-                transport.reset()
+        is_watched = self.poller is not None and connection.watch(self.poller)
+        return requests.run() if is_watched else requests.run_beside_reader()
 
     async def close_idle(self) -> None:
         """End the connections that have waited too long for their next request; runs beside them until cancelled.
@@ -195,47 +189,59 @@ class _RequestLoop:
     async def run_beside_reader(self) -> None:
         async with trio.open_nursery() as nursery:
             self._connection.start_reading(nursery)
-            with self.cancel_scope:
-                await self.run()
+            await self.run()
             nursery.cancel_scope.cancel()
 
     async def run(self) -> None:
         """Serve one request after the other. Their apps are awaited here: each coroutine in between costs at every wake-up."""
+        try:
+            with self.cancel_scope:
+                while (head := await self._next_head()) is not None:
+                    if head.upgrade == b"websocket":
+                        self.clean = await self._websocket(head)
+                        return
+                    crash: Exception | None = None
+                    exchange = self._begin(head)
+                    try:
+                        if not exchange.body.done and head.method in _WITHOUT_BODY:
+                            await exchange.drop_body()
+                        await self._app(exchange.scope(), exchange.receive, exchange.send)
+                    except Exception as error:
+                        crash = error
+                    finally:
+                        self._ended()
+                    if (crash is not None or not exchange.is_over) and not await self._settle(exchange, crash):
+                        return
+                    self.clean = True
+                    del exchange, crash, head  # not kept until the next request comes
+        finally:
+            self._connection.release()
+            self._connection.link.close()
+            if not self.clean:
+                self._connection.transport.reset()
+
+    async def _next_head(self) -> Head | None:
+        """Return the head of the next request to run here; None when there will be none."""
         connection = self._connection
-        while not connection.left:
-            try:
-                end = await self._next_head()
-                if not end:
-                    return
-                head = self._read_head(bytes(connection.buffer[:end]))
-            except Refused as refused:
-                await self._refuse(refused)
-                return
-            if self._is_others and self._server.other is not None:
-                self.clean = False
-                self.clean = await self._server.other.take_over(connection)
-                return
-            del connection.buffer[:end]
-            connection.taken()
-            self.clean = False  # until the answer is complete
-            if head.upgrade == b"websocket":
-                connection.unwatch()  # what the client sent before it left must still be read
-                self.clean = await self._websocket(head)
-                return
-            crash: Exception | None = None
-            exchange = self._begin(head)
-            try:
-                if not exchange.body.done and head.method in _WITHOUT_BODY:
-                    await exchange.drop_body()
-                await self._app(exchange.scope(), exchange.receive, exchange.send)
-            except Exception as error:
-                crash = error
-            finally:
-                self._ended()
-            if (crash is not None or not exchange.is_over) and not await self._settle(exchange, crash):
-                return
-            self.clean = True
-            del exchange, crash  # not kept until the next request comes
+        if connection.left:
+            return None
+        try:
+            if not (end := await self._head_end()):
+                return None
+            head = self._read_head(bytes(connection.buffer[:end]))
+        except Refused as refused:
+            await self._refuse(refused)
+            return None
+        if self._is_others and self._server.other is not None:
+            self.clean = False
+            self.clean = await self._server.other.take_over(connection)
+            return None
+        del connection.buffer[:end]
+        connection.taken()
+        self.clean = False  # until the answer is complete
+        if head.upgrade == b"websocket":
+            connection.unwatch()  # what the client sent before it left must still be read
+        return head
 
     def _read_head(self, data: bytes) -> Head:
         """Parse the head and choose its app. Raises Refused."""
@@ -255,7 +261,7 @@ class _RequestLoop:
         self._last = head
         return head
 
-    async def _next_head(self) -> int:
+    async def _head_end(self) -> int:
         """Return where the next request's head ends; 0 when there will be none. Raises Refused."""
         connection = self._connection
         if connection.buffer:

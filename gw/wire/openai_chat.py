@@ -283,7 +283,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
         self._tier: object = None
         self._addons: tuple[str, ...] = ()
         self._finished = self._has_content = False
-        self._call_ids: list[str] = []
+        self._call_ids: tuple[str, ...] = ()
 
     def end(self) -> list[ChatEvent]:
         """Return the last events after a clean end. Raises UpstreamCut without a finish_reason or marker (some send none)."""
@@ -383,7 +383,7 @@ class ChatDecoder(SseStreamDecoder[ChatEvent]):
     def _index_of(self, call_id: str | None) -> int:
         """Return the index of a call that lacks one: a new id is the next call, no id continues the last."""
         if call_id and call_id not in self._call_ids:
-            self._call_ids.append(call_id)
+            self._call_ids = (*self._call_ids, call_id)
         return self._call_ids.index(call_id) if call_id else max(0, len(self._call_ids) - 1)
 
 

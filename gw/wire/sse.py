@@ -24,7 +24,7 @@ class SseDecoder:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._buffer = bytearray()
+        self._buffer: bytearray | None = None  # a part of an event
         self._after_cr = False
         self._first = True
 
@@ -49,12 +49,11 @@ class SseDecoder:
             if buffer.find(b"\n\n", searched) < 0:
                 self._check(len(buffer))
                 return []
-            data = bytes(buffer)
-            buffer.clear()
+            data, self._buffer = bytes(buffer), None
         *blocks, partial = data.split(b"\n\n")
         if partial:
             self._check(len(partial))
-            buffer += partial
+            self._buffer = bytearray(partial)
         events: list[SseEvent] = []
         for block in blocks:
             if block.startswith(b"data: ") and _LF not in block:
@@ -69,8 +68,7 @@ class SseDecoder:
 
     def end(self) -> list[SseEvent]:
         """Return the incomplete event at the end of the stream, if it has data (the standard drops it, some servers rely on it)."""
-        block = bytes(self._buffer)
-        self._buffer.clear()
+        block, self._buffer = bytes(self._buffer or b""), None
         event = self._lines(block) if block else None
         return [] if event is None else [event]
 

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from gw.net.poller import OFFERED, READ_BYTES, Poller, Reading, current
+from gw.net.poller import OFFERED, READ_BYTES, Poller, Reading, Watcher, current
 
 pytestmark = pytest.mark.skipif(not OFFERED, reason="epoll is Linux's")
 
@@ -20,12 +20,12 @@ def connection():
         yield ours, theirs
 
 
-class Told:
+class Told(Watcher):
     def __init__(self):
         self.times = 0
         self.event = trio.Event()
 
-    def __call__(self):
+    def ready(self):
         self.times += 1
         self.event.set()
 

@@ -13,7 +13,7 @@ from websockets.frames import Opcode
 
 from gw.errors import ProviderError
 from gw.net.http1 import Pool
-from gw.net.poller import OFFERED, Poller
+from gw.net.poller import OFFERED, Poller, Watcher
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
@@ -45,17 +45,19 @@ def busy(poller, clock, is_busy):
     os.write(theirs, b"frame")
     others = [os.dup(ours) for _ in range(OTHERS)]
 
-    def read():
-        if is_busy():
-            clock.jump(READ_S)
+    class Other(Watcher):
+        def ready(self):
+            if is_busy():
+                clock.jump(READ_S)
 
+    other = Other()
     for descriptor in others:
-        poller.read(descriptor, read)
+        poller.read(descriptor, other)
     try:
         yield
     finally:
         for descriptor in others:
-            poller.forget(descriptor, read)
+            poller.forget(descriptor, other)
         for descriptor in (*others, ours, theirs):
             os.close(descriptor)
 

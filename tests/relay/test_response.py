@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import attrs
 import pytest
 import trio
@@ -149,7 +151,7 @@ async def test_what_was_being_sent_has_not_been_heard(answer, waits, heard_s, au
     await one.receive()
     if waits:
         with trio.move_on_after(3):
-            one._receive = trio.sleep_forever
+            one._reads_from = SimpleNamespace(receive=trio.sleep_forever)
             await one.receive()
     one.close(error=None, cancelled=True)
     heard = int(heard_s * 15)
