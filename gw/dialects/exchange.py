@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 import msgspec
 
@@ -42,10 +41,6 @@ def id_headers(dialect: Dialect, request_id: str) -> Headers:
     """Return the headers that name a request to its caller."""
     value = request_id.encode()
     return [(name, value) for name in dialect.id_headers]
-
-
-LET_GO = cast("Scope", MappingProxyType({}))
-"""Stands in for the scope of a request whose answer has begun: it may stream for minutes, and needs none."""
 
 
 class HttpExchange(msgspec.Struct, eq=False):

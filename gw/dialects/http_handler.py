@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from gw.dialects import error_bodies, request_io
 from gw.dialects.auth import identify, request_id
-from gw.dialects.exchange import LET_GO, Dialect, Handler, HttpExchange, id_headers
+from gw.dialects.exchange import Dialect, Handler, HttpExchange, id_headers
 from gw.dialects.keepalive import KeepAlive, SseResponse
 from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers, cancels, send_body, send_response, send_start, until_disconnect
@@ -23,7 +23,7 @@ from gw.errors import ClientProtocolError, GwError
 from gw.gateway import Gateway
 from gw.relay.relay import ChatAnswer, SpeakAnswer, TranscribeAnswer
 from gw.relay.response import ProviderStream, Response
-from gw.types.asgi import Receive, Scope, Send
+from gw.types.asgi import LET_GO, Receive, Scope, Send
 from gw.types.audio import CONTENT_TYPES
 from gw.types.llm import ChatEvent, ChatRequest, Completion
 from gw.types.pending import READY, Pending

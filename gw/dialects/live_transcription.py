@@ -53,6 +53,7 @@ async def listen(
             await session.accept(subprotocol, headers)
             for frame in protocol.opening():
                 await socket.send(frame)
+        session.let_scope_go()
         socket.busy_while(lambda: live.owes_transcript)
         await live.serve(sender.send, partial(_ClientMessages(session, live, protocol).receive, early))
     await socket.close()

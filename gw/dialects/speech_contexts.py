@@ -189,6 +189,7 @@ async def _forward(messages: trio.MemoryReceiveChannel[Text | TtsCommand], live:
 @asynccontextmanager
 async def open_contexts(session: WebSocketSession, *, prewarm: bool = True) -> AsyncIterator[Contexts]:
     """Yield the contexts of a socket; those still open at the end are dropped. `prewarm`: expect more than one utterance."""
+    session.let_scope_go()
     with one_error():
         async with trio.open_nursery() as nursery:
             yield Contexts(session, nursery, prewarm=prewarm)

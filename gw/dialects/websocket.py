@@ -29,7 +29,7 @@ from gw.dialects.place import wait_for_place
 from gw.dialects.request_io import Headers
 from gw.errors import AuthError, GwError, OutOfDescriptors, Overloaded, RateLimitError, Stopping
 from gw.gateway import Gateway
-from gw.types.asgi import Receive, Scope, Send
+from gw.types.asgi import LET_GO, Receive, Scope, Send
 from gw.types.ids import Caller
 from gw.wire.json_frames import Frame
 
@@ -75,6 +75,10 @@ class WebSocketSession(msgspec.Struct, eq=False):
         id_ = (b"x-request-id", self.caller.request_id.encode())
         await self.socket.accept(subprotocol, [id_, *(headers or ())])
 
+    def let_scope_go(self) -> None:
+        """Keep the handshake's fields no longer: a session may be open for hours, and they are kilobytes."""
+        self.scope = LET_GO
+
 
 SocketHandler = Callable[[WebSocketSession], Awaitable[None]]
 
@@ -84,15 +88,18 @@ async def serve_socket(
 ) -> None:
     """Run a handler; report what it raises as the dialect does."""
     socket = Socket(scope, receive, send)
+    caller: Caller | None = None
     try:
         caller = await _identify(dialect, gateway, scope, socket)
         if caller is None:
             return
         if "gw.places" in scope:
             await wait_for_place(gateway, scope, caller)
-        await handler(WebSocketSession(dialect, gateway, scope, socket, caller))
+        session = WebSocketSession(dialect, gateway, scope, socket, caller)
+        scope = LET_GO  # by this frame: the session has it, for as long as it needs it
+        await handler(session)
     except GwError as error:  # first: a vendor that is not reached is an OSError, too
-        await _report(dialect, socket, error, request_id(gateway, scope))
+        await _report(dialect, socket, error, caller.request_id if caller is not None else request_id(gateway, scope))
     except OSError:
         if not socket.left:
             raise  # the host knows more about a connection that broke

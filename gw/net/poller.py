@@ -14,6 +14,7 @@ from __future__ import annotations
 import select
 import socket
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -49,14 +50,14 @@ async def each_by_task(receive: Callable[[], Awaitable[bytes | bytearray]], take
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Watcher:
-    """What a poller calls for a socket. An object, since a bound method for each connection would take 64 bytes."""
+class SocketWatcher(ABC):
+    """Is called for a socket. An object, since a bound method for each connection would take 64 bytes."""
 
     __slots__ = ()
 
+    @abstractmethod
     def ready(self) -> None:
         """Handle what happened to the socket. Neither waits nor raises."""
-        raise NotImplementedError
 
 
 class Poller:
@@ -64,24 +65,24 @@ class Poller:
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
-        self._watchers: dict[int, Watcher] = {}
+        self._watchers: dict[int, SocketWatcher] = {}
 
-    def watch(self, descriptor: int, watcher: Watcher) -> None:
+    def watch(self, descriptor: int, watcher: SocketWatcher) -> None:
         """Call `watcher` once when the client finishes sending or the connection breaks; possibly at any time later."""
         self._register(descriptor, watcher, _HANGUP)
 
-    def read(self, descriptor: int, watcher: Watcher) -> None:
+    def read(self, descriptor: int, watcher: SocketWatcher) -> None:
         """Call `watcher` whenever there is something to read, until it is forgotten."""
         self._register(descriptor, watcher, _READABLE)
 
-    def forget(self, descriptor: int, watcher: Watcher) -> None:
+    def forget(self, descriptor: int, watcher: SocketWatcher) -> None:
         """Undo a `watch` or `read`. The socket may be closed, and its number in use by another connection."""
         if self._watchers.get(descriptor) is watcher:
             del self._watchers[descriptor]
             with suppress(OSError, ValueError):
                 self._epoll.unregister(descriptor)
 
-    def _register(self, descriptor: int, watcher: Watcher, events: int) -> None:
+    def _register(self, descriptor: int, watcher: SocketWatcher, events: int) -> None:
         self._watchers[descriptor] = watcher
         self._epoll.register(descriptor, events)
 
@@ -108,7 +109,7 @@ class Poller:
                     watcher.ready()
 
 
-class Reading(Watcher):
+class Reading(SocketWatcher):
     """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
 
     __slots__ = ("_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")

@@ -10,10 +10,14 @@ its client leaves, so it need not watch `receive()` for a disconnect.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LET_GO: Final = cast("Scope", MappingProxyType({}))
+"""Stands in for the scope of a request or session that needs it no longer, and may go on for long."""

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from gw.net.poller import Poller, Watcher
+from gw.net.poller import Poller, SocketWatcher
 from gw.net.transport import LOST, Transport
 from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
@@ -28,7 +28,7 @@ LINGER_S = 1.0
 """After a refusal what the client still sends is dropped, else the kernel's reset would overtake our answer."""
 
 
-class Connection(Watcher):
+class Connection(SocketWatcher):
     __slots__ = (
         "_changed", "_descriptor", "_paused", "_room", "_watching", "buffer", "client", "dead", "discarding", "drain",
         "dropped", "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",

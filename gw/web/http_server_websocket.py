@@ -270,6 +270,7 @@ class ServerWebSocket(WsSession):
                 raise ValueError("a response header holds a line break")
             headers[name.decode("latin-1")] = value.decode("latin-1")
         self._accepted = True
+        self._head.let_go()
         response, self._response = self._response.serialize(), None
         await connection.send(response)
         connection.sink = self.feed

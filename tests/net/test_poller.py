@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from gw.net.poller import OFFERED, READ_BYTES, Poller, Reading, Watcher, current
+from gw.net.poller import OFFERED, READ_BYTES, Poller, Reading, SocketWatcher, current
 
 pytestmark = pytest.mark.skipif(not OFFERED, reason="epoll is Linux's")
 
@@ -20,7 +20,7 @@ def connection():
         yield ours, theirs
 
 
-class Told(Watcher):
+class Told(SocketWatcher):
     def __init__(self):
         self.times = 0
         self.event = trio.Event()

@@ -13,7 +13,7 @@ from websockets.frames import Opcode
 
 from gw.errors import ProviderError
 from gw.net.http1 import Pool
-from gw.net.poller import OFFERED, Poller, Watcher
+from gw.net.poller import OFFERED, Poller, SocketWatcher
 from gw.providers.sim import fsk
 from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
@@ -45,7 +45,7 @@ def busy(poller, clock, is_busy):
     os.write(theirs, b"frame")
     others = [os.dup(ours) for _ in range(OTHERS)]
 
-    class Other(Watcher):
+    class Other(SocketWatcher):
         def ready(self):
             if is_busy():
                 clock.jump(READ_S)
