@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote_to_bytes
+from weakref import ref
 
 import msgspec
 
@@ -152,11 +153,11 @@ def identify(gateway: Gateway, scope: Scope, *, dialect: str = "") -> Caller:
     """
     cached: KnownCaller | None = scope.get("gw.known", _EMPTY).get("caller")
     auth, catalog = gateway.settings.auth, gateway.current.catalog
-    if cached is not None and cached.auth is auth and cached.catalog is catalog and cached.caller.dialect == dialect:
-        return msgspec.structs.replace(cached.caller, request_id=request_id(gateway, scope))
+    if cached is not None and cached.auth is auth and cached.catalog() is catalog and cached.caller.dialect == dialect:
+        return msgspec.structs.replace(cached.caller, request_id=request_id(gateway, scope), link=scope.get("gw.link"))
     caller, cacheable = _identify(gateway, scope, auth, catalog, dialect)
     if cacheable and "gw.known" in scope:
-        scope["gw.known"]["caller"] = KnownCaller(auth, catalog, caller)
+        scope["gw.known"]["caller"] = KnownCaller(auth, ref(catalog), msgspec.structs.replace(caller, link=None))
     return caller
 
 

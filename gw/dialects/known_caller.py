@@ -1,6 +1,8 @@
-"""Parts of a token that authentication reads, and the caller that it remembers of a connection."""
+"""Parts of a token that authentication reads, and the caller that it remembers of a head."""
 
 from __future__ import annotations
+
+from weakref import ref
 
 import msgspec
 
@@ -14,8 +16,9 @@ class TokenClaims(msgspec.Struct):
 
 
 class KnownCaller(msgspec.Struct):
-    """Caller of a connection's latest request, valid for these settings and this catalog, if its credential cannot expire."""
+    """Caller of all requests with one head, valid for these settings and this catalog, if its credential cannot expire."""
 
     auth: Auth
-    catalog: Catalog
+    catalog: ref[Catalog]
+    """Not kept: heads are remembered for as long as clients send them."""
     caller: Caller

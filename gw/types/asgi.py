@@ -3,7 +3,7 @@
 Additions of the gateway's own host: `"gw.cancels"` is a key of `scope["extensions"]` when the app is cancelled as soon as
 its client leaves, so it need not watch `receive()` for a disconnect.
 `"gw.websocket"` among the extensions is the WebSocket session itself, whose messages can be taken where they are read.
-`scope["gw.known"]` is a dict of facts derived from the head, kept while the connection sends the same one again.
+`scope["gw.known"]` is a dict of facts derived from the head, kept for all requests that have the same one, on any connection.
 `scope["gw.link"]` is the `gw.types.ids.Link` of the connection.
 """
 

@@ -35,8 +35,9 @@ from gw.web.drain import LAST_REQUEST_S, Drain
 from gw.web.hand_over import OtherProcess
 from gw.web.http_errors import Refused
 from gw.web.http_server_exchange import DateField, ServerExchange
-from gw.web.http_server_head import Head, head_end, parse_head
+from gw.web.http_server_head import Head, head_end
 from gw.web.http_server_websocket import ServerWebSocket
+from gw.web.known_heads import KnownHeads
 from gw.web.long_answers import LongAnswers
 from gw.web.server_limits import ServerLimits
 
@@ -87,6 +88,7 @@ class HttpServer:
         self.max_in_flight = max_in_flight
         self.max_body_bytes = max_body_bytes or Serve().max_body_bytes
         self.date = DateField(clock or SystemClock())
+        self.heads = KnownHeads()
         self.long_answers = LongAnswers()
         self._addresses: dict[Address | None, Address | None] = {}
         """Our own addresses, each once for all connections to it."""
@@ -249,15 +251,13 @@ class _RequestLoop:
         last = self._last
         if last is not None and (other is None or other.changes == self._changes) and last.again(data):
             return last
-        head = parse_head(data)
+        head = self._server.heads.parse(data)
         if other is not None:
             self._changes = other.changes
             if other.answers(head, data):
                 self._is_others = True
                 return head
         self._hosted = self._server.dispatch(head.method, head.raw_path)
-        if not head.upgrade and not head.body.chunked:
-            head.remember(data)
         self._last = head
         return head
 

@@ -70,7 +70,7 @@ def base_scope(head: Head, connection: Connection, kind: str, scheme: str) -> di
         "client": connection.client,
         "server": connection.server,
         "extensions": _EXTENSIONS,
-        "gw.known": {},
+        "gw.known": head.facts,
         "gw.link": connection.link,
     }
 

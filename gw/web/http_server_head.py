@@ -61,7 +61,7 @@ class Head:
     """One parsed request head; httptools calls `on_url` and `on_header`."""
 
     __slots__ = (
-        "_after", "_at", "_before", "_length", "_target", "body", "expects", "headers", "keep", "method", "query", "raw_path",
+        "_after", "_at", "_before", "_length", "_target", "body", "expects", "facts", "headers", "keep", "method", "query", "raw_path",
         "scope", "upgrade", "version",
     )  # fmt: skip
 
@@ -77,6 +77,7 @@ class Head:
         self.upgrade = b""  # the requested protocol in lower case, if the `connection` field lists `upgrade`
         self.body: BodyFraming
         self.scope: dict[str, Any] | None = None  # the ASGI scope, made once for all requests with this head
+        self.facts: dict[str, Any] = {}  # what was made out of it, for all requests with this head (`gw.types.asgi`)
         self._before: bytes | None = None  # what was sent before the content-length, if `again` is to know it
         self._length = self._after = b""
         self._at = 0
@@ -137,13 +138,20 @@ class Head:
                 self.upgrade = upgrade  # other protocols than WebSocket, such as the JDK's h2c, are ignored: RFC 9110 7.8
         self.body = BodyFraming(int(fields.get(b"content-length", b"0")), chunked=bool(encoding))
 
-    def remember(self, data: bytes) -> None:
-        """Note how this head was sent, for `again`. Its body is not chunked."""
-        self._before, match = data, _LENGTH.search(data)
-        if match is not None:
-            begins, ends = match.span(1)
-            self._before, self._length, self._after = data[:begins], match[1], data[ends:]
+    def remember(self, before: bytes, length: bytes, after: bytes) -> None:
+        """Note how this head was sent (`without_length`), for `again`. Its body is not chunked."""
+        self._before, self._length, self._after = before, length, after
+        if length:
             self._at = [name for name, _ in self.headers].index(b"content-length")
+
+    def copy(self) -> Head:
+        """Return the same head for another connection."""
+        copied = Head()
+        copied._target, copied.headers, copied.facts, copied.body = self._target, self.headers, self.facts, self.body
+        copied.method, copied.version, copied.raw_path, copied.query = self.method, self.version, self.raw_path, self.query
+        copied.keep, copied.expects, copied.upgrade = self.keep, self.expects, self.upgrade
+        copied._before, copied._length, copied._after, copied._at = self._before, self._length, self._after, self._at
+        return copied
 
     def again(self, data: bytes) -> bool:
         """Return whether `data` is this head but for its content-length, as most clients send it; then this is the head of the request.
@@ -168,8 +176,17 @@ class Head:
     def let_go(self) -> None:
         """Keep the fields and what is made of them no longer: they take kilobytes, and the answer may take minutes."""
         self._before = self.scope = None
-        self.headers = []
+        self.headers, self.facts = [], {}
         self._target = self._after = self._length = self.query = b""
+
+
+def without_length(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return a head up to its content-length, the digits of that, and what follows them; all of it, and nothing, where it has none."""
+    match = _LENGTH.search(data)
+    if match is None:
+        return data, b"", b""
+    begins, ends = match.span(1)
+    return data[:begins], match[1], data[ends:]
 
 
 def parse_head(data: bytes) -> Head:

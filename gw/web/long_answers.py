@@ -1,8 +1,7 @@
 """Let the heads of requests go whose answers take long.
 
-A client sends the same head again and again, so a connection keeps the last one: to parse it anew takes more time than all else that
-the host does about a request. While an answer streams for minutes, the fields, the bytes they came in and the ASGI scope are several
-kilobytes of no use.
+A client sends the same head again and again, so a connection keeps the last one. While an answer streams for minutes, the fields, the
+bytes they came in and the ASGI scope are several kilobytes of no use.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import trio
 from gw.net.wakeup import Wakeup
 from gw.web.http_server_head import Head
 
-LONG_S: Final = 0.5
+LONG_S: Final = 0.1
 
 
 class LongAnswers:
