@@ -25,6 +25,8 @@ class SseResponse:
     `early` are the headers of a head that is sent with a comment, before any provider has answered.
     """
 
+    __slots__ = ("_broken", "_commenting", "_early", "_send", "started")
+
     def __init__(self, send: Send, early: Headers | None = None) -> None:
         self.started = False
         self._send = send
@@ -38,7 +40,6 @@ class SseResponse:
             await self._commenting.wait()
         if not self.started:
             await self._head(headers)
-        self._early = ()
 
     def write(self, data: bytes, *, more: bool = True) -> Awaitable[None]:
         """Send `data`. Raises ConnectionAbortedError if a comment met a client that does not read."""

@@ -117,6 +117,10 @@ async def first_audio(stream: SpeakStream, provider: str, text: str) -> list[Spe
 
 
 class ChatCounter:
+    __slots__ = (
+        "_caches_for_long", "_characters", "_characters_before", "_input_tokens", "_requested", "_streamed", "_text", "_vendor",
+    )  # fmt: skip
+
     def __init__(self, request: ChatRequest, text: list[str] | None = None) -> None:
         """`text` receives the pieces of the answer's text, up to MAX_TEXT characters. The request itself is not kept."""
         self._input_tokens = request.input_characters // _CHARACTERS_PER_TOKEN

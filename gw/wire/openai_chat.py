@@ -434,11 +434,15 @@ class ChatEncoder:
     of tools are sent in the form of `functions`.
     """
 
+    __slots__ = (
+        "_created", "_done", "_groq_request", "_groq_usage_sent", "_id", "_include_usage", "_model", "_older", "_started",
+    )  # fmt: skip
+
     def __init__(
         self, *, id: str, created: int, model: str, include_usage: bool, groq_request: str = "",   # noqa: A002  the wire's name
         older: bool = False,
     ) -> None:
-        self._common: dict[str, Any] = {"id": id, "created": created, "model": model}
+        self._id, self._created, self._model = id, created, model
         self._groq_request = groq_request
         self._groq_usage_sent = not groq_request
         self._include_usage = include_usage
@@ -489,7 +493,8 @@ class ChatEncoder:
     def _built(self, answer: CollectedAnswer) -> bytes:
         choices = [_choice_object(index, choice, self._older) for index, choice in sorted(answer.choices.items())]
         choices = choices or [_choice_object(0, CollectedChoice(), self._older)]
-        body: dict[str, Any] = {**self._common, "object": "chat.completion", "choices": choices}
+        common = {"id": self._id, "created": self._created, "model": self._model, "object": "chat.completion"}
+        body: dict[str, Any] = {**common, "choices": choices}
         if answer.usage is not None:
             body["usage"] = _usage_object(answer.usage)
         return msgspec.json.encode(body)
@@ -533,7 +538,8 @@ class ChatEncoder:
         return self._chunk({"choices": [], "usage": _usage_object(usage)})
 
     def _chunk(self, members: dict[str, Any]) -> bytes:
-        return sse.encode(msgspec.json.encode({**self._common, "object": "chat.completion.chunk", **members}))
+        common = {"id": self._id, "created": self._created, "model": self._model, "object": "chat.completion.chunk"}
+        return sse.encode(msgspec.json.encode({**common, **members}))
 
 
 def _choice_object(index: int, choice: CollectedChoice, older: bool) -> dict[str, Any]:

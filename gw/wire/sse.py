@@ -22,6 +22,8 @@ class SseTooLong(ValueError):
 class SseDecoder:
     """Bytes of an event stream in, complete events out."""
 
+    __slots__ = ("_after_cr", "_buffer", "_first", "_max")
+
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
         self._buffer: bytearray | None = None  # a part of an event
