@@ -434,9 +434,7 @@ class ChatEncoder:
     of tools are sent in the form of `functions`.
     """
 
-    __slots__ = (
-        "_created", "_done", "_groq_request", "_groq_usage_sent", "_id", "_include_usage", "_model", "_older", "_started",
-    )  # fmt: skip
+    __slots__ = ("_created", "_done", "_groq_request", "_groq_usage_sent", "_id", "_include_usage", "_model", "_older", "_started")
 
     def __init__(
         self, *, id: str, created: int, model: str, include_usage: bool, groq_request: str = "",   # noqa: A002  the wire's name
