@@ -1,6 +1,4 @@
-"""One HTTP/1.1 answer: httptools parses its head; its body is framed here, which takes less time for each token of a stream, and
-a kilobyte less while nothing comes.
-"""
+"""One HTTP/1.1 answer. httptools parses its head; its body is framed here, since a parser takes 0.8 kB for as long as an answer streams."""
 
 from __future__ import annotations
 

@@ -239,7 +239,7 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         in_flight = self._request.in_flight
         if in_flight.keeper.running and deadline != math.inf:  # infinite: what is awaited is our caller, not only the connection
             # isinstance would cost three calls more
-            self._abortable = cast("Abortable[S]", upstream) if hasattr(upstream, "abort") else None
+            self._abortable = cast("Abortable[S]", upstream) if getattr(upstream, "abort", None) is not None else None
         if self._abortable is None:
             self._scope = scope = trio.CancelScope()
             in_flight.scopes.add(scope)

@@ -99,23 +99,25 @@ class Response(Generic[S, E]):
         list. Raise as `receive` does, and what `handle` raises.
         """
         calls_back = self.reads_in_place and hasattr(self.stream, "for_each")
-        while not self.done:
-            scope = self._scope
-            if self._first_events is not None or scope is None or not (calls_back and scope.is_kept):
-                pending = handle(await self.receive())
-            else:
-                self._handle = handle
-                scope.handle_by(self._pass_on, self._idle_s)
-                try:
-                    pending = await cast("CallingStream[E]", self.stream).for_each(scope.pass_on)
-                except ProviderError:
-                    scope.check_silence()
-                    raise
-                finally:
-                    self._handle = None  # else a reference cycle
-                    scope.handle_by(None)
-            if pending is not None:
-                await pending
+        self._handle = handle
+        try:
+            while not self.done:
+                scope = self._scope
+                if self._first_events is not None or scope is None or not (calls_back and scope.is_kept):
+                    pending = handle(await self.receive())
+                else:
+                    scope.handle_by(self._pass_on, self._idle_s)
+                    try:
+                        pending = await cast("CallingStream[E]", self.stream).for_each(scope.pass_on)
+                    except ProviderError:
+                        scope.check_silence()
+                        raise
+                    finally:
+                        scope.handle_by(None)
+                if pending is not None:
+                    await pending
+        finally:
+            self._handle = None  # else a reference cycle
 
     def _pass_on(self, events: list[E]) -> Pending:
         assert self._handle is not None

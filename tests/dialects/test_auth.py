@@ -15,7 +15,7 @@ from gw.registry.catalog import Catalog
 from gw.registry.credentials import Credentials
 from gw.telemetry.clock import RequestIds
 from gw.types.entities import Project, StoredKey
-from gw.types.ids import TraceContext
+from gw.types.ids import Link, TraceContext
 from gw.types.roles import EVERYTHING
 from gw.types.secret import Secret
 from tests.fakes.records import HandClock
@@ -295,6 +295,16 @@ def test_a_known_head_is_identified_once_per_configuration():
         identify(access(Auth(admin_token=Secret("another-token-0123456789"))), requested.copy(), dialect="deepgram")
     with pytest.raises(UnknownProjectError):
         identify(attrs.evolve(gate, current=Current(Catalog(providers={}, models={}, projects={}))), requested.copy(), dialect="deepgram")
+
+
+def test_a_known_head_is_that_of_many_connections():
+    gate = access(CLOSED)
+    requested = scope(bearer(KEY)) | {"gw.known": {}}
+    links = [Link(), Link()]
+    callers = [identify(gate, requested | {"gw.link": link}) for link in links]
+    assert [caller.link is link for caller, link in zip(callers, links, strict=True)] == [True, True]
+    known = requested["gw.known"]["caller"]
+    assert (known.caller.link, known.catalog()) == (None, gate.current.catalog)
 
 
 def test_a_key_that_ends_is_looked_at_every_time():

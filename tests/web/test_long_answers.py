@@ -14,7 +14,7 @@ from tests.fakes.edge import open_host, request
 
 def scopes(path: bytes) -> int:
     """Return the number of connections that keep the head of a request to `path`."""
-    return sum(isinstance(head, Head) and head.raw_path == path and head.scope is not None for head in gc.get_objects())
+    return sum(type(head) is Head and head.raw_path == path and head.scope is not None for head in gc.get_objects())
 
 
 @pytest.mark.parametrize(("streams_s", "is_kept"), [(LONG_S / 2, True), (2.5 * LONG_S, False)])
