@@ -15,10 +15,15 @@ _LINE_BYTES: Final = 256
 _TRAILER_BYTES: Final = 8_192
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e\x80-\xff]*)?")
 _PLAIN_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})\r\n")
+_TRAILER: Final = "the fields after the body are too long"
 
 
 class MalformedChunks(ValueError):
     """Says what is wrong."""
+
+
+class TrailerTooLarge(MalformedChunks):
+    """The fields after the last chunk are too long."""
 
 
 class ChunkedBody:
@@ -86,6 +91,8 @@ class ChunkedBody:
         end = buffer.find(b"\n", 0, limit)
         if end < 0:
             if len(buffer) >= limit:
+                if self._state == "trailer":
+                    raise TrailerTooLarge(_TRAILER)
                 raise MalformedChunks("a line between the chunks of the body is too long")
             return None
         line = bytes(buffer[: end + 1])
@@ -108,5 +115,5 @@ class ChunkedBody:
         else:
             self._trailer_bytes += len(line)
             if self._trailer_bytes > _TRAILER_BYTES:
-                raise MalformedChunks("the fields after the body are too long")
+                raise TrailerTooLarge(_TRAILER)
             self.done = not line

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gw.net.http_chunks import ChunkedBody, MalformedChunks
+from gw.net.http_chunks import ChunkedBody, MalformedChunks, TrailerTooLarge
 from gw.web.http_errors import Refused
 
 HEAD_BYTES = 65_536
@@ -145,7 +145,7 @@ class Head:
             self._at = [name for name, _ in self.headers].index(b"content-length")
 
     def copy(self) -> Head:
-        """Return the same head for another connection."""
+        """Return the same head for another connection, whose own body `again` sets."""
         copied = Head()
         copied._target, copied.headers, copied.facts, copied.body = self._target, self.headers, self.facts, self.body
         copied.method, copied.version, copied.raw_path, copied.query = self.method, self.version, self.raw_path, self.query
@@ -256,6 +256,8 @@ class BodyFraming:
         pieces: list[bytes] = []
         try:
             chunks.take(buffer, pieces)
+        except TrailerTooLarge as error:
+            raise Refused(431, "the request has too many header fields") from error
         except MalformedChunks as error:
             raise Refused(400, f"the chunked body is malformed: {error}") from error
         self.done = chunks.done

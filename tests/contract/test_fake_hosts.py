@@ -103,7 +103,7 @@ async def test_a_process_that_stands_still_is_no_silent_client(sends):
     async def read():
         await frames.send({"type": "websocket.receive", "bytes": await ours.recv(5)})
 
-    async def hear():
+    async def listen():
         try:
             outcome.append(await peer.receive())
         except trio.TooSlowError:
@@ -113,7 +113,7 @@ async def test_a_process_that_stands_still_is_no_silent_client(sends):
     with ours, theirs:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(read)
-            nursery.start_soon(hear)
+            nursery.start_soon(listen)
             await trio.testing.wait_all_tasks_blocked()
             if sends:
                 theirs.send(b"audio")   # without a checkpoint, at which it would be read at once
