@@ -491,8 +491,7 @@ class ChatEncoder:
     def _built(self, answer: CollectedAnswer) -> bytes:
         choices = [_choice_object(index, choice, self._older) for index, choice in sorted(answer.choices.items())]
         choices = choices or [_choice_object(0, CollectedChoice(), self._older)]
-        common = {"id": self._id, "created": self._created, "model": self._model, "object": "chat.completion"}
-        body: dict[str, Any] = {**common, "choices": choices}
+        body = self._body("chat.completion", {"choices": choices})
         if answer.usage is not None:
             body["usage"] = _usage_object(answer.usage)
         return msgspec.json.encode(body)
@@ -536,8 +535,10 @@ class ChatEncoder:
         return self._chunk({"choices": [], "usage": _usage_object(usage)})
 
     def _chunk(self, members: dict[str, Any]) -> bytes:
-        common = {"id": self._id, "created": self._created, "model": self._model, "object": "chat.completion.chunk"}
-        return sse.encode(msgspec.json.encode({**common, **members}))
+        return sse.encode(msgspec.json.encode(self._body("chat.completion.chunk", members)))
+
+    def _body(self, kind: str, members: dict[str, Any]) -> dict[str, Any]:
+        return {"id": self._id, "created": self._created, "model": self._model, "object": kind, **members}
 
 
 def _choice_object(index: int, choice: CollectedChoice, older: bool) -> dict[str, Any]:
