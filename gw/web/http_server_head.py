@@ -256,8 +256,8 @@ class BodyFraming:
         pieces: list[bytes] = []
         try:
             chunks.take(buffer, pieces)
-        except TrailerTooLarge as error:
-            raise Refused(431, "the request has too many header fields") from error
+        except TrailerTooLarge as large:
+            raise Refused(431, "the request has too many header fields") from large
         except MalformedChunks as error:
             raise Refused(400, f"the chunked body is malformed: {error}") from error
         self.done = chunks.done
