@@ -22,10 +22,6 @@ class MalformedChunks(ValueError):
     """Says what is wrong."""
 
 
-class TrailerTooLarge(MalformedChunks):
-    """The fields after the last chunk are too long."""
-
-
 class ChunkedBody:
     """Cuts the chunks of one body out of what arrives."""
 
@@ -91,9 +87,7 @@ class ChunkedBody:
         end = buffer.find(b"\n", 0, limit)
         if end < 0:
             if len(buffer) >= limit:
-                if self._state == "trailer":
-                    raise TrailerTooLarge(_TRAILER)
-                raise MalformedChunks("a line between the chunks of the body is too long")
+                raise MalformedChunks(_TRAILER if self._state == "trailer" else "a line between the chunks of the body is too long")
             return None
         line = bytes(buffer[: end + 1])
         del buffer[: end + 1]
@@ -115,5 +109,5 @@ class ChunkedBody:
         else:
             self._trailer_bytes += len(line)
             if self._trailer_bytes > _TRAILER_BYTES:
-                raise TrailerTooLarge(_TRAILER)
+                raise MalformedChunks(_TRAILER)
             self.done = not line

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import httptools
 
-from gw.net.http_chunks import ChunkedBody, MalformedChunks, TrailerTooLarge
+from gw.net.http_chunks import ChunkedBody, MalformedChunks
 from gw.web.http_errors import Refused
 
 HEAD_BYTES = 65_536
@@ -256,8 +256,6 @@ class BodyFraming:
         pieces: list[bytes] = []
         try:
             chunks.take(buffer, pieces)
-        except TrailerTooLarge as large:
-            raise Refused(431, "the request has too many header fields") from large
         except MalformedChunks as error:
             raise Refused(400, f"the chunked body is malformed: {error}") from error
         self.done = chunks.done

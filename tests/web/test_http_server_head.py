@@ -111,27 +111,27 @@ def test_what_follows_a_body_stays_in_the_buffer():
 
 
 @pytest.mark.parametrize(
-    ("data", "status"),
+    "data",
     [
-        (b"zz\r\n", 400),
-        (b"\r\n", 400),
-        (b"5 \r\nhello\r\n", 400),
-        (b"0x5\r\nhello\r\n", 400),
-        (b"-1\r\n", 400),
-        (b"5\nhello\n", 400),
-        (b"5\r\nhelloX\r\n", 400),
-        (b"5\r\nhello5\r\n", 400),
-        (b"F" * 16 + b"\r\n", 400),
-        (b"1;" + b"e" * 300, 400),
-        (b"0\r\n" + b"T: " + b"x" * 9_000, 431),
-        (b"0\r\n" + (b"T: " + b"x" * 4_000 + b"\r\n") * 3, 431),
+        b"zz\r\n",
+        b"\r\n",
+        b"5 \r\nhello\r\n",
+        b"0x5\r\nhello\r\n",
+        b"-1\r\n",
+        b"5\nhello\n",
+        b"5\r\nhelloX\r\n",
+        b"5\r\nhello5\r\n",
+        b"F" * 16 + b"\r\n",
+        b"1;" + b"e" * 300,
+        b"0\r\n" + b"T: " + b"x" * 9_000,
+        b"0\r\n" + (b"T: " + b"x" * 4_000 + b"\r\n") * 3,
     ],
 )
-def test_malformed_chunks_are_refused(data, status):
+def test_malformed_chunks_are_refused(data):
     body = BodyFraming(chunked=True)
     with pytest.raises(Refused) as caught:
         body.take(bytearray(data))
-    assert caught.value.status == status
+    assert caught.value.status == 400
 
 
 def sized(length: bytes, field: bytes = b"Content-Length: ") -> bytes:
