@@ -32,6 +32,9 @@ _EVENTS_PER_PASS: Final = 64  # callbacks before other tasks get their turn: 2 t
 _HANGUP: Final = 0x2000 | 0x80000000  # EPOLLRDHUP, edge-triggered
 _READABLE: Final = 0x1  # EPOLLIN
 
+Stopped = Callable[["Pending", Exception | None], None]
+"""Takes what the function that took a piece has left to wait for, or what went wrong; neither at the end of the stream."""
+
 _current: trio.lowlevel.RunVar[Poller | None] = trio.lowlevel.RunVar("gw.net.poller", None)
 
 
@@ -61,11 +64,12 @@ class SocketWatcher(ABC):
 
 
 class Poller:
-    """Belongs to the server of the connections; `run` is its only task."""
+    """Belongs to the server of the connections. `run` is its only task, beside those that its callbacks need for what must be awaited."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._watchers: dict[int, SocketWatcher] = {}
+        self._nursery: trio.Nursery
 
     def watch(self, descriptor: int, watcher: SocketWatcher) -> None:
         """Call `watcher` once when the client finishes sending or the connection breaks; possibly at any time later."""
@@ -91,12 +95,17 @@ class Poller:
         outer = _current.get()
         _current.set(self)
         try:
-            while True:
-                await trio.lowlevel.wait_readable(self._epoll.fileno())
-                self._call_back()
+            async with trio.open_nursery() as self._nursery:
+                while True:
+                    await trio.lowlevel.wait_readable(self._epoll.fileno())
+                    self._call_back()
         finally:
             _current.set(outer)
             self._epoll.close()
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
+        """Run a task for a callback. It must raise nothing, and end when its owner, which outlives it, cancels it."""
+        self._nursery.start_soon(function, *args)
 
     def _call_back(self) -> None:
         """Run the callbacks of what has happened and of what happens meanwhile (a vendor's answer), up to a bound."""
@@ -110,9 +119,12 @@ class Poller:
 
 
 class Reading(SocketWatcher):
-    """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket."""
+    """One socket's bytes, passed to a function as they arrive. The owner calls `closing` before it closes the socket.
 
-    __slots__ = ("_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_take", "_task")
+    `each` is for a task that waits meanwhile, `begin` for an owner without one.
+    """
+
+    __slots__ = ("_called", "_closed", "_descriptor", "_error", "_pending", "_poller", "_sock", "_stopped", "_take", "_task")
 
     def __init__(self, poller: Poller, sock: socket.socket) -> None:
         self._poller = poller
@@ -120,6 +132,7 @@ class Reading(SocketWatcher):
         self._descriptor = sock.fileno()
         self._take: Callable[[bytes], Pending] | None = None
         self._task: trio.lowlevel.Task | None = None
+        self._stopped: Stopped | None = None
         self._called = False  # `take` is running
         self._closed = False  # meanwhile the socket was closed
         self._pending: Pending = None
@@ -131,7 +144,7 @@ class Reading(SocketWatcher):
         Raises OSError, trio.ClosedResourceError, and what `take` raises. A cancelled call loses nothing.
         """
         if self._sock.fileno() < 0:
-            raise trio.ClosedResourceError("this connection is closed")
+            raise _closed()
         self._take, self._task = take, trio.lowlevel.current_task()
         self._poller.read(self._descriptor, self)
         await trio.lowlevel.wait_task_rescheduled(self._abort)
@@ -142,15 +155,32 @@ class Reading(SocketWatcher):
         return pending
 
     def _abort(self, _raise_cancel: object) -> trio.lowlevel.Abort:
-        self._poller.forget(self._descriptor, self)
-        self._task = self._take = None
+        self.stop()
         return trio.lowlevel.Abort.SUCCEEDED
+
+    def begin(self, take: Callable[[bytes], Pending], stopped: Stopped) -> None:
+        """Call `take` like `each`, but return at once, and call `stopped` with what `each` would return or raise."""
+        if self._sock.fileno() < 0:
+            stopped(None, _closed())
+            return
+        self._take, self._stopped = take, stopped
+        self._poller.read(self._descriptor, self)
+
+    def take_by(self, take: Callable[[bytes], Pending]) -> None:
+        """Call `take` from now on in place of the function of `begin`, unless that has stopped."""
+        if self._take is not None:
+            self._take = take
+
+    def stop(self) -> None:
+        """Call nothing any more; what has not been read yet stays where it is."""
+        self._poller.forget(self._descriptor, self)
+        self._task = self._take = self._stopped = None
 
     def closing(self) -> None:
         if self._called:
             self._closed = True
         else:
-            self._wake(None, trio.ClosedResourceError("this connection is closed"))
+            self._end(None, _closed())
 
     def ready(self) -> None:
         take = self._take
@@ -162,18 +192,24 @@ class Reading(SocketWatcher):
         except BlockingIOError:
             return
         except Exception as error:  # it is the session's, not the poller's
-            self._wake(None, error)
+            self._end(None, error)
             return
         finally:
             self._called = False
         if pending is not None or not data:
-            self._wake(pending, None)
+            self._end(pending, None)
         elif self._closed:
             self.closing()
 
-    def _wake(self, pending: Pending, error: Exception | None) -> None:
-        task, self._task, self._take = self._task, None, None
-        self._poller.forget(self._descriptor, self)
+    def _end(self, pending: Pending, error: Exception | None) -> None:
+        task, stopped = self._task, self._stopped
+        self.stop()
         if task is not None:
             self._pending, self._error = pending, error
             trio.lowlevel.reschedule(task)
+        elif stopped is not None:
+            stopped(pending, error)
+
+
+def _closed() -> trio.ClosedResourceError:
+    return trio.ClosedResourceError("this connection is closed")

@@ -84,11 +84,12 @@ class TcpStream(Transport):
 
     def for_each_piece(self, take: Callable[[bytes], Pending]) -> Coroutine[Any, Any, Pending]:
         polled = poller.current()
-        if polled is None:
-            return super().for_each_piece(take)
+        return super().for_each_piece(take) if polled is None else self.reading_by(polled).each(take)
+
+    def reading_by(self, polled: poller.Poller) -> poller.Reading:
         if self._reading is None:
             self._reading = poller.Reading(polled, self._sock)
-        return self._reading.each(take)
+        return self._reading
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         sock, limit, ready = self._sock, READ_BYTES if max_bytes is None else max_bytes, self._more

@@ -88,6 +88,10 @@ class Transport(ABC):
         """Let other tasks have their turn, then return what has arrived already, as `receive_now` does."""
         return None
 
+    def reading_by(self, _polled: poller.Poller) -> poller.Reading | None:
+        """Return what reads a plain socket by callbacks; None where bytes pass through something else."""
+        return None
+
     async def for_each_piece(self, take: Callable[[bytes], Pending]) -> Pending:
         """Call `take` with what arrives until it returns something to wait for, and return that; None at the end.
 

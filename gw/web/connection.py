@@ -1,9 +1,12 @@
-"""One client connection: its bytes, read in one of two ways, and writes with a deadline.
+"""One client connection: its bytes, read in one of three ways, and writes with a deadline.
 
-Without a reader task (HTTP on a plain socket) `wait` reads, in the connection's own task, and the poller calls `ready`
-when the client leaves while the app runs. With one (WebSockets, TLS) the reader appends what arrives to `buffer`, or passes
-it to `sink`, and pauses while more than UNREAD_BYTES wait. Either way a client that leaves is noticed at once: `on_left` is
-called, which cancels the app. (A paused reader notices it at the next write.)
+    in `wait`       HTTP on a plain socket: the connection's own task reads, and the poller calls `ready` when the client leaves
+    by callbacks    WebSockets on a plain socket: the poller reads; a task runs only for what must be awaited before more is read
+    by a reader     TLS, and where there is no poller: a task of its own
+
+In the last two ways what arrives is appended to `buffer`, or passed to the sink, and reading pauses while more than UNREAD_BYTES wait.
+In any way a client that leaves is noticed at once: `on_left` is called, which cancels the app. (While reading pauses, it is noticed at
+the next write.)
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from gw.net.poller import Poller, SocketWatcher
+from gw.net.poller import Poller, Reading, SocketWatcher
 from gw.net.transport import LOST, Transport
 from gw.net.wakeup import Wakeup
 from gw.types.ids import Link
-from gw.types.pending import READY, Pending
+from gw.types.pending import READY, Pending, pending_error
+from gw.web.crash_log import log_crash
 from gw.web.drain import Drain
 from gw.web.server_limits import PIECE_BYTES, ServerLimits
 
@@ -30,8 +34,8 @@ LINGER_S = 1.0
 
 class Connection(SocketWatcher):
     __slots__ = (
-        "_changed", "_descriptor", "_paused", "_room", "_watching", "buffer", "client", "dead", "discarding", "drain",
-        "dropped", "left", "limits", "link", "on_left", "reading", "server", "sink", "transport",
+        "_awaiting", "_changed", "_descriptor", "_poller", "_reader", "_room", "_sink", "_watches", "buffer", "client", "dead",
+        "discarding", "drain", "dropped", "left", "limits", "link", "on_left", "reading", "server", "transport",
     )  # fmt: skip
 
     def __init__(self, transport: Transport, limits: ServerLimits, drain: Drain) -> None:
@@ -44,13 +48,15 @@ class Connection(SocketWatcher):
         self.left = False  # the client has finished sending, or the connection broke; a half-close counts as leaving
         self.dead = False  # a write failed; what the app raises because of it is not a crash
         self.on_left: Callable[[], object] | None = None
-        self.sink: Callable[[bytes], Pending] | None = None
-        """Takes what arrives in place of `buffer`; the reader waits for what it returns."""
+        self._sink: Callable[[bytes], Pending] | None = None
+        """Takes what arrives in place of `buffer`; what it returns is awaited before more is read."""
         self.discarding = False
         self.dropped = 0
-        self.reading = False  # a reader task runs
-        self._watching: Poller | None = None
-        self._paused = False
+        self.reading = False  # by a reader or by callbacks
+        self._poller: Poller | None = None
+        self._watches = False  # the poller reports when the client leaves
+        self._reader: Reading | None = None  # by callbacks
+        self._awaiting: trio.CancelScope | None = None  # of the task that reads on when something has been awaited
         self._changed = Wakeup()
         self._room = Wakeup()
 
@@ -64,33 +70,103 @@ class Connection(SocketWatcher):
         descriptor = self.transport.descriptor
         if descriptor is None:
             return False
-        self._watching, self._descriptor = poller, descriptor
+        self._poller, self._descriptor, self._watches = poller, descriptor, True
         poller.watch(descriptor, self)
         return True
 
     def unwatch(self) -> None:
-        if self._watching is not None:
-            self._watching.forget(self._descriptor, self)
-            self._watching = None
+        if self._watches and self._poller is not None:
+            self._poller.forget(self._descriptor, self)
+            self._watches = False
 
     def release(self) -> None:
         """Stop watching and refer to no one: what the connection had must be free without a collection of cycles."""
         self.unwatch()
-        self.sink = self.on_left = None
+        if self._reader is not None:  # its task was cancelled before `stop_reading`
+            self._reader.stop()
+            self._reader = None
+            if self._awaiting is not None:
+                self._awaiting.cancel()
+        self._sink = self.on_left = None
+
+    def sink_by(self, sink: Callable[[bytes], Pending]) -> None:
+        """Have `sink` take what arrives from now on; what it returns is awaited before more is read."""
+        self._sink = sink
+        if self._reader is not None:
+            self._reader.take_by(self._taker())
+
+    def _taker(self) -> Callable[[bytes], Pending]:
+        """Return what takes live audio directly, one call less for each frame."""
+        return self._arrived if self._sink is None or self.discarding else self._sink
+
+    # ------------------------------------------------------------------ by callbacks
+
+    def read_by_callbacks(self) -> None:
+        """Begin to read where `watch` returned True, until `stop_reading`."""
+        assert self._poller is not None
+        self.reading, self._reader = True, self.transport.reading_by(self._poller)
+        self._read_on()
+
+    async def stop_reading(self) -> None:
+        """Stop what `read_by_callbacks` began; what was received is in `buffer` or was taken. Does not wait for anything long."""
+        if (reader := self._reader) is None:
+            return
+        self.reading, self._reader = False, None
+        reader.stop()
+        if self._awaiting is not None:
+            self._awaiting.cancel()
+            with trio.CancelScope(shield=True):
+                while self._awaiting is not None:
+                    await self._changed.wait()
+
+    def _read_on(self) -> None:
+        if self._reader is not None and not self.left:
+            self._reader.begin(self._taker(), self._stopped)
+
+    def _stopped(self, pending: Pending, error: Exception | None) -> None:
+        assert self._poller is not None
+        if pending is not None:
+            self._start_soon(pending)
+        elif isinstance(error, trio.ClosedResourceError):  # by the task that writes, which first notes why
+            self._start_soon(READY)
+        elif error is None or isinstance(error, LOST):
+            self.hung_up()
+        else:
+            self._start_soon(pending_error(error))
+
+    def _start_soon(self, pending: Awaitable[None]) -> None:
+        assert self._poller is not None
+        self._awaiting = scope = trio.CancelScope()
+        self._poller.start_soon(self._read_after, pending, scope)
+
+    async def _read_after(self, pending: Awaitable[None], scope: trio.CancelScope) -> None:
+        """Read on when `pending` has been awaited."""
+        try:
+            with scope:
+                await pending
+        except Exception as error:
+            log_crash("connection_crashed", error)
+            self.transport.reset()
+        finally:
+            self._awaiting = None
+            self.wake()
+        if self._reader is not None and self.transport.descriptor == -1:
+            self.hung_up()
+        else:
+            self._read_on()
+
+    # ------------------------------------------------------------------ by a reader, and in `wait`
 
     async def read(self) -> None:
         """Read until the client leaves. Its owner may cancel it, which loses nothing that was received."""
         while not self.left:
-            while len(self.buffer) > UNREAD_BYTES:
-                self._paused = True
-                await self._room.wait()
             await self._read_once()
 
     async def _read_once(self) -> None:
         try:
-            if self.sink is not None:
-                # Live audio goes to the sink directly. A session that is over has its sink wait, after which this chooses anew.
-                pending = await self.transport.for_each_piece(self._arrived if self.discarding else self.sink)
+            if self._sink is not None:
+                # A session that is over has its sink wait, after which this chooses anew.
+                pending = await self.transport.for_each_piece(self._taker())
                 ended = pending is None
             else:
                 data = await self.transport.receive_some()
@@ -104,15 +180,19 @@ class Connection(SocketWatcher):
             self.wake()
 
     def _arrived(self, data: bytes) -> Pending:
-        if self.sink is not None and not self.discarding:
-            if (pending := self.sink(data)) is not None:
+        if self._sink is not None and not self.discarding:
+            if (pending := self._sink(data)) is not None:
                 return pending
         elif self.discarding:
             self.dropped += len(data)
         else:
             self.buffer += data
         self._changed.wake()
-        return None
+        return self._wait_for_room() if self.reading and len(self.buffer) > UNREAD_BYTES else None
+
+    async def _wait_for_room(self) -> None:
+        while len(self.buffer) > UNREAD_BYTES:
+            await self._room.wait()
 
     def ready(self) -> None:
         """Note that the client has finished sending: the poller watches for nothing else."""
@@ -172,9 +252,8 @@ class Connection(SocketWatcher):
         self._changed.wake()
 
     def taken(self) -> None:
-        """Let a paused reader go on; call this after removing bytes from `buffer`."""
-        if self._paused and len(self.buffer) <= UNREAD_BYTES:
-            self._paused = False
+        """Let reading go on where it pauses; call this after removing bytes from `buffer`."""
+        if len(self.buffer) <= UNREAD_BYTES:
             self._room.wake()
 
     def send_now(self, data: bytes) -> bytes:
@@ -207,6 +286,8 @@ class Connection(SocketWatcher):
     async def linger(self) -> None:
         """After the last answer to a client that may still be sending: finish our side, drop what still arrives."""
         self.discarding = True
+        if self._reader is not None:
+            self._reader.take_by(self._taker())
         self.buffer.clear()
         self.taken()
         try:

@@ -196,12 +196,13 @@ class _RequestLoop:
 
     async def run(self) -> None:
         """Serve one request after the other. Their apps are awaited here: each coroutine in between costs at every wake-up."""
+        upgraded: Head | None = None
         try:
             with self.cancel_scope:
                 while (head := await self._next_head()) is not None:
                     if head.upgrade == b"websocket":
-                        self.clean = await self._websocket(head)
-                        return
+                        upgraded = head
+                        break
                     crash: Exception | None = None
                     exchange = self._begin(head)
                     try:
@@ -216,6 +217,8 @@ class _RequestLoop:
                         return
                     self.clean = True
                     del exchange, crash, head  # not kept until the next request comes
+            if upgraded is not None:  # beyond the scope, which would be 650 bytes for hours
+                self.clean = await self._websocket(upgraded)
         finally:
             self._connection.release()
             self._connection.link.close()
@@ -373,22 +376,21 @@ class _RequestLoop:
             await self._refuse(refused)
             return self.clean
         crash: Exception | None = None
-        async with trio.open_nursery() as nursery:
-            if not connection.reading:
-                connection.start_reading(nursery)
-            server.drain.enter()
-            server.drain.sockets.add(session)
-            try:
-                await session.run(server.admit(hosted))
-            except Exception as error:
-                crash = error
-            finally:
-                server.drain.sockets.discard(session)
-                server.drain.leave()
-                session.is_busy = _idle  # the app's refers to the app's session
-            closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
-            if crash and not (closed or connection.left or connection.dead):
-                log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
-            clean = await session.finish(failed=crash is not None)
-            nursery.cancel_scope.cancel()
+        if not connection.reading:
+            connection.read_by_callbacks()
+        server.drain.enter()
+        server.drain.sockets.add(session)
+        try:
+            await session.run(server.admit(hosted))
+        except Exception as error:
+            crash = error
+        finally:
+            server.drain.sockets.discard(session)
+            server.drain.leave()
+            session.is_busy = _idle  # the app's refers to the app's session
+        closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
+        if crash and not (closed or connection.left or connection.dead):
+            log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
+        clean = await session.finish(failed=crash is not None)
+        await connection.stop_reading()
         return clean

@@ -1,7 +1,7 @@
 """One WebSocket of a client as ASGI `receive` and `send`; frames and closing come from `gw.net.ws_core`.
 
-The Connection's reader feeds the session (within the poller's callback where there is one), so pings are answered and a close
-is noticed while the app is busy elsewhere; it pauses while UNREAD_BYTES of messages wait for the app.
+The Connection feeds the session where it reads (within the poller's callback where there is one), so pings are answered and a close
+is noticed while the app is busy elsewhere; reading pauses while UNREAD_BYTES of messages wait for the app.
 
 How it ends: a drain without a turn → 1001, then as if the client had closed; the client's close frame → the app
 receives `websocket.disconnect` and has LEAVE_S before it is cancelled; client gone without one → cancelled at once;
@@ -96,6 +96,7 @@ class ServerWebSocket(WsSession):
         finally:
             connection.on_left = None
             if not ended:
+                await connection.stop_reading()
                 with trio.move_on_after(CLOSE_S, shield=True):
                     await self._close_for_restart()
 
@@ -211,8 +212,9 @@ class ServerWebSocket(WsSession):
     async def _answer(self) -> None:
         try:
             await super()._answer()
-        except OSError:
+        except OSError:  # nobody else learns it while the app sends nothing
             self._connection.dead = True
+            self._client_left()
 
     def _note_close(self) -> None:
         """Tell the app once that the session left OPEN, because of what the client sent or because we closed."""
@@ -273,7 +275,7 @@ class ServerWebSocket(WsSession):
         self._head.let_go()
         response, self._response = self._response.serialize(), None
         await connection.send(response)
-        connection.sink = self.feed
+        connection.sink_by(self.feed)
         if connection.buffer:
             early = bytes(connection.buffer)
             connection.buffer.clear()
@@ -329,7 +331,7 @@ class ServerWebSocket(WsSession):
             raise self._write_error(error) from error
 
     async def _close_for_restart(self) -> None:
-        await trio.lowlevel.checkpoint()  # the reader is cancelled too; it lets go of the transport first
+        await trio.lowlevel.checkpoint()  # a reader task is cancelled too; it lets go of the transport first
         connection = self._connection
         if connection.dead or connection.left:
             return
