@@ -21,6 +21,14 @@ class HostedWebSocket(Protocol):
     async def for_each_message(self, take: Callable[[Frame], Pending]) -> Message:
         """Call `take` with every message; return the disconnect."""
 
+    def deliver(self, take: Callable[[Frame], Pending], ended: Callable[[], None]) -> Pending:
+        """Call `take` with every message, and `ended` once `ending` has an answer. Return what has to be awaited for that."""
+
+    def ending(self) -> Message:
+        """Return the disconnect, or raise what `take` raised."""
+
+    def stop_delivery(self) -> None: ...
+
     def send_or_pending(self, message: Frame) -> Pending: ...
 
 
@@ -81,6 +89,29 @@ class Socket:
             if (pending := handle(frame)) is not None:
                 await pending
         self._frame(await self._host.for_each_message(handle))
+
+    @property
+    def can_deliver(self) -> bool:
+        """Return whether `deliver` can be called: under the gateway's own host."""
+        return self._host is not None and self._first is None
+
+    def deliver(self, handle: Callable[[Frame], Pending], left: Callable[[], None]) -> Pending:
+        """Call `handle` like `for_each_message`, without a task that waits, until `stop_delivery`. Return what has to be awaited first.
+
+        `left` is called once, when `for_each_message` would return or raise; `check_left` then does the same.
+        """
+        assert self._host is not None
+        return self._host.deliver(handle, left)
+
+    def check_left(self) -> None:
+        """Return if the client closed normally; else raise what ended the delivery."""
+        assert self._host is not None
+        self._frame(self._host.ending())
+
+    def stop_delivery(self) -> None:
+        """Undo `deliver`: messages are kept for `receive`."""
+        if self._host is not None:
+            self._host.stop_delivery()
 
     def send_or_pending(self, frame: Frame) -> Pending:
         """Send like `send`, as far as that needs no waiting."""

@@ -1,7 +1,7 @@
 """A live transcription between a client and `Relay.listen`, for every dialect that has one.
 
-A client's frames go to the session in the task that reads them, and events to the client in the task that reads the provider:
-while neither side makes the other wait, no task is woken between them.
+A client's frames go to the session where they are read, and events to the client where the provider is read: while neither side
+makes the other wait, no task is woken between them, and the connection's task waits for the provider.
 
 ============  =========================================  ==============================================
 State         Client                                     Provider
@@ -17,7 +17,6 @@ closed        normal close, or an error from the relay   released
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 import trio
@@ -26,7 +25,7 @@ from gw.dialects.client_socket import Socket
 from gw.dialects.request_io import Headers
 from gw.dialects.websocket import WebSocketSession
 from gw.relay.listening import ListeningSession
-from gw.types.pending import Pending
+from gw.types.pending import Pending, awaited, pending_error
 from gw.types.stt import ListenEvent, ListenRequest
 from gw.wire.json_frames import Frame
 from gw.wire.listen_protocol import ListenProtocol
@@ -48,14 +47,20 @@ async def listen(
     client's messages since then.
     """
     socket, sender = session.socket, _EventSender(session.socket, protocol)
-    async with session.gateway.relay.listen(request, session.caller) as live:
+    async with session.gateway.relay.listen(request, session.caller, driven=False) as live:
         if not socket.accepted:
             await session.accept(subprotocol, headers)
+            headers = None
             for frame in protocol.opening():
                 await socket.send(frame)
         session.let_scope_go()
-        socket.busy_while(lambda: live.owes_transcript)
-        await live.serve(sender.send, partial(_ClientMessages(session, live, protocol).receive, early))
+        socket.busy_while(live.owes_transcript)
+        messages = _ClientMessages(socket, live, protocol)
+        try:
+            messages.begin(early)
+            await live.serve(sender.send)
+        finally:
+            messages.end()
     await socket.close()
 
 
@@ -76,22 +81,40 @@ class _EventSender:
 class _ClientMessages:
     """Passes a client's messages on to its session. Classes, since compiled functions within a function make a cycle with what they use."""
 
-    __slots__ = ("_binary_is_audio", "_live", "_protocol", "_send_audio", "_session")
+    __slots__ = ("_binary_is_audio", "_live", "_protocol", "_send_audio", "_socket")
 
-    def __init__(self, session: WebSocketSession, live: ListeningSession, protocol: ListenProtocol) -> None:
-        self._session = session
+    def __init__(self, socket: Socket, live: ListeningSession, protocol: ListenProtocol) -> None:
+        self._socket = socket
         self._live = live
         self._protocol = protocol
         self._binary_is_audio, self._send_audio = protocol.binary_is_audio, live.send_audio_or_pending
 
-    def receive(self, early: Sequence[ClientMessage]) -> Awaitable[None]:
-        """Handle the messages of `early`, then those that come, until the client leaves."""
+    def begin(self, early: Sequence[ClientMessage]) -> None:
+        """Handle the messages of `early`, then those that come, until the client leaves or `end`. What fails ends the session."""
         pending = _each(early, self._handle)
-        return self._session.socket.for_each_message(self._take) if pending is None else self._receive_after(pending)
+        if pending is None and self._socket.can_deliver:
+            pending = self._socket.deliver(self._take, self._left)
+            if pending is not None:
+                self._live.start_soon(awaited, pending)
+        else:
+            self._live.start_soon(self._read_after, pending)
 
-    async def _receive_after(self, pending: Awaitable[None]) -> None:
-        await pending
-        await self._session.socket.for_each_message(self._take)
+    def end(self) -> None:
+        self._socket.stop_delivery()
+
+    def _left(self) -> None:
+        try:
+            self._socket.check_left()
+        except Exception as error:  # the session's, and not that of whoever calls back
+            self._live.start_soon(pending_error, error)
+        else:
+            self._live.caller_left()
+
+    async def _read_after(self, pending: Pending) -> None:
+        if pending is not None:
+            await pending
+        await self._socket.for_each_message(self._take)
+        self._live.caller_left()
 
     def _take(self, frame: Frame) -> Pending:
         if self._binary_is_audio and isinstance(frame, bytes) and frame:  # nearly always
@@ -101,7 +124,7 @@ class _ClientMessages:
         return _each(self._protocol.receive(frame), self._handle)
 
     def _handle(self, message: ClientMessage) -> Pending:
-        live, socket = self._live, self._session.socket
+        live, socket = self._live, self._socket
         match message:
             case Audio(data=data):
                 return live.send_audio_or_pending(data)
@@ -136,7 +159,7 @@ async def _remaining(pending: Awaitable[None], items: Sequence[T], handle: Calla
 async def _reply_later(socket: Socket, live: ListeningSession, reply: DelayedReply) -> None:
     await trio.sleep(ANSWER_S)
     # Speech was heard: its transcript comes, from this provider or the next one, or the session fails.
-    while live.owes_transcript:  # noqa: ASYNC110  # the debt ends in many ways, also by audio that turns out to be noise
+    while live.owes_transcript():  # noqa: ASYNC110  # the debt ends in many ways, also by audio that turns out to be noise
         await trio.sleep(_OWED_S)
     for frame in reply.frames():
         await socket.send(frame)

@@ -189,7 +189,7 @@ class UserTurns:
     @property
     def is_open(self) -> bool:
         """Return whether the user has said something that is not an item with its words yet."""
-        heard = self._listening is not None and not self._listening.done and self._listening.owes_transcript
+        heard = self._listening is not None and not self._listening.done and self._listening.owes_transcript()
         return heard or bool(self._item or self._finals or self._committed)
 
     def pending(self) -> Callable[[], Awaitable[None]]:

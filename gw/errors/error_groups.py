@@ -12,6 +12,8 @@ class one_error:
     tracebacks and frames would refer to each other, and keep a whole session until a collection of cycles.
     """
 
+    __slots__ = ()
+
     def __enter__(self) -> None:
         pass
 

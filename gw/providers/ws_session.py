@@ -239,6 +239,7 @@ class ListenSocket(SocketSession[ListenWire, ListenEvent]):
 class _OpenedListening(AbstractAsyncContextManager[ListenSocket]):
     """A class, since a generator for each of thousands of sessions takes three times the memory."""
 
+    holds_no_scope = True
     __slots__ = ("_opening", "_session_of", "_socket")
 
     def __init__(

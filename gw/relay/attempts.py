@@ -101,6 +101,16 @@ class AttemptScope(AbstractAsyncContextManager["OpenAttempt[S, E]"], Generic[S, 
         if self._abortable is not None:
             self._abortable.abort()
 
+    def narrow(self) -> None:
+        """End the cancel scope with the opening, where the upstream holds none inside it: the user has one of its own.
+
+        Only in the task that has entered, and not for `receive`.
+        """
+        if (scope := self._scope) is not None and getattr(self._upstream, "holds_no_scope", False):
+            self._request.in_flight.scopes.discard(scope)
+            _leave_scope(scope, None)
+            self._scope = None
+
     def overtake(self) -> None:
         """End the call, as another candidate has answered first: entering it raises Overtaken."""
         self._overtaken = True

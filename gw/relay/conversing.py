@@ -37,7 +37,7 @@ from gw.relay.in_turn import try_in_turn
 from gw.relay.metered_responses import MeteredResponses
 from gw.relay.paid_duration import PaidDuration
 from gw.relay.prepared_call import OpenCall
-from gw.relay.session_run import recorded
+from gw.relay.session_run import SessionRecording
 from gw.types.conversation import (
     ConversationDialect,
     ConversationEvent,
@@ -67,7 +67,7 @@ class ConversingSession(MeteredResponses):
     async def run(self, caller: Caller) -> AsyncIterator[Self]:
         """Admit the session, dial a vendor and hold it for the block; leaving writes the records of what still runs."""
         try:
-            with recorded(self, caller):
+            with SessionRecording(self, caller):
                 await self._admit_session(caller)
                 async with _Dialled(self) as opened:
                     self._use(opened)

@@ -40,10 +40,6 @@ class EventQueue(Generic[E]):
             await self._wait()
         return self._take()
 
-    def take_now(self) -> list[E] | None:
-        """Remove and return the first list; None if there is none."""
-        return self._take() if self._lists else None
-
     def close(self) -> None:
         """Note that nothing more will be put; what is there can still be taken."""
         self.is_closed = True

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
-from functools import partial
 
 import attrs
 import structlog
@@ -35,7 +34,7 @@ from gw.relay.held_end import HeldEnd
 from gw.relay.in_flight import InFlight
 from gw.relay.joined_words import WordJoin
 from gw.relay.listening_attempt import NOTED_S, ListeningAttempt, format_for, note_ignored, skipped, wait_for_provider
-from gw.relay.live_session import Fail, LiveSession
+from gw.relay.live_session import LiveSession
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.session_audio import SessionAudio
 from gw.relay.silence_watch import SilenceWatch
@@ -79,17 +78,13 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
 
     # ------------------------------------------------------------------ the caller's side
 
-    async def serve(self, deliver: Deliver, read: Callable[[], Awaitable[None]]) -> None:
-        """Run `read`, which sends until the caller leaves, and call `deliver` with each list of events, until the session has ended.
+    def serve(self, deliver: Deliver) -> Awaitable[None]:
+        """Serve to the end of the session, in the caller's task, and call `deliver` with each list of events where the provider is read.
 
-        In place of `receive`: events are delivered where the provider is read. After `read` the session has FAREWELL_S to end.
+        In place of `receive`, for a session that was not driven. Raise the last failure when no candidate is left.
         """
-        while (events := self._events.take_now()) is not None:
-            self._before_delivery(events)
-            if (pending := deliver(events)) is not None:
-                await pending
         self._deliver = deliver
-        await self._read_until_ended(read)
+        return self._drive(served=True)
 
     def _emit(self, events: list[ListenEvent]) -> Pending:
         if self._deliver is None:
@@ -113,7 +108,6 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """End of the last loud audio, in seconds of the session; 0.0 if there was none."""
         return self.audio.ear.loud_until_s
 
-    @property
     def owes_transcript(self) -> bool:
         """Return whether speech was heard, or the end announced, and the answer to it has not come."""
         if (attempt := self._current) is not None and attempt.live:
@@ -224,7 +218,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         self.note_billed_options(call, self.request, attempt)
         return ListeningAttempt(call, attempt, self.audio)
 
-    async def _use(self, attempt: ListeningAttempt, session: ListenSession, nursery: trio.Nursery, fail: Fail) -> None:
+    async def _use(self, attempt: ListeningAttempt, session: ListenSession) -> None:
         if attempt.as_container:
             attempt.final_s = self.audio.final_s
         elif self.audio.is_container:
@@ -240,10 +234,10 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         watch = self.in_flight.silence
         if not watch.running:  # where only parts of a gateway run
-            nursery.start_soon((watch := SilenceWatch()).watch_sessions)
-        attempt.begin_watch(watch, partial(self._look, attempt, fail, nursery))
+            attempt.nursery.start_soon((watch := SilenceWatch()).watch_sessions)
+        attempt.begin_watch(watch, self)
         try:
-            nursery.start_soon(self._replay, attempt, session)
+            attempt.nursery.start_soon(self._replay, attempt, session)
             if isinstance(session, CallbackListenSession):
                 await session.for_each_batch(self._pass_on)
             while not attempt.ended:
@@ -310,24 +304,24 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
             attempt.flush()
             await session.flush()
 
-    def _look(self, attempt: ListeningAttempt, fail: Fail, nursery: trio.Nursery, now: float) -> None:
+    def look(self, attempt: ListeningAttempt, now: float) -> None:
         """Look what is overdue, and say when something may be next. What has to be awaited is for a task of the attempt."""
         try:
             quiet_s = self._quiet_s
             if (error := attempt.error or self._overdue(attempt, now)) is not None:
-                fail(error)
+                attempt.fail(error)
                 return
             if not attempt.suspected and attempt.clock.should_flush(now, quiet_s):
                 attempt.clock.probe(now)
-                nursery.start_soon(self._forward, lambda session: session.flush())
+                attempt.nursery.start_soon(self._forward, lambda session: session.flush())
             if not (held_s := self._held.wait_s(quiet_s)) and not self._caller_is_slow:
-                nursery.start_soon(self._pass_on_held_end)
+                attempt.nursery.start_soon(self._pass_on_held_end)
             if (pending := attempt.keep_alive(now)) is not None:
-                nursery.start_soon(awaited, pending)
+                attempt.nursery.start_soon(awaited, pending)
             soonest = now + LOOK_AGAIN_S
             attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now, quiet_s, held_s), soonest)
         except Exception as error:  # it is the session's, not the watch's
-            nursery.start_soon(pending_error, error)
+            attempt.nursery.start_soon(pending_error, error)
 
     def _overdue(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
         """Return the failure of a provider that was silent for too long at this look and at the one before."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
 import trio
 
@@ -37,7 +38,14 @@ from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
 
-Look = Callable[[float], None]
+
+
+class Looker(Protocol):
+    """The session of an attempt, as far as it looks at that."""
+
+    def look(self, attempt: ListeningAttempt, now: float) -> None:
+        """Look what the provider owes, and say when to look again (`ListeningAttempt.look_again`). Raises nothing, and does not wait."""
+
 """Looks at a provider at a time."""
 
 REPLAY_BYTES = 65_536
@@ -52,7 +60,7 @@ NOTED_S = 5.0
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
     __slots__ = (
-        "_converter", "_kept_alive", "_look", "_padded", "_replay_began_at", "_replayed_s", "_watch", "as_container", "began_later",
+        "_converter", "_kept_alive", "_looker", "_padded", "_replay_began_at", "_replayed_s", "_watch", "as_container", "began_later",
         "clock", "fed", "final_s", "forgiven_s", "has_text", "is_watched", "join", "length", "look_at", "note_bytes", "noted", "now",
         "queued_at", "send", "sent_offset", "start_offset", "stretches", "suspected", "times", "was_silent",
     )  # fmt: skip
@@ -86,7 +94,7 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         self.suspected = False
         """The last look has shown a provider that owes something for too long."""
         self._watch: SilenceWatch | None = None
-        self._look: Look | None = None
+        self._looker: Looker | None = None
         self._padded: PaddedListenSession | None = None
         self._kept_alive: KeptAliveListenSession | None = None
         self._replay_began_at = -math.inf
@@ -140,18 +148,18 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         except ProviderError as error:
             self.note(error)
 
-    def begin_watch(self, watch: SilenceWatch, look: Look) -> None:
-        """Have `look` called at once, at the times that it says (`look_again`), when the provider may owe something or has failed."""
-        self._watch, self._look = watch, look
+    def begin_watch(self, watch: SilenceWatch, looker: Looker) -> None:
+        """Have `looker` look at once, at the times that it says (`look_again`), when the provider may owe something or has failed."""
+        self._watch, self._looker = watch, looker
         self._look_now()
 
     def end_watch(self) -> None:
-        self._watch = self._look = None
+        self._watch = self._looker = None
         self.look_at = math.inf
 
     def look(self, now: float) -> None:
-        if self._look is not None:
-            self._look(now)
+        if self._looker is not None:
+            self._looker.look(self, now)
 
     def look_again(self, at: float, soonest: float) -> None:
         """Be looked at again at `at`, when the session must be kept alive, but not before `soonest`. `at` infinite: also at `watch`."""

@@ -1,6 +1,6 @@
 """Live sessions: one provider after the other behind one session, each part of it a SessionAttempt.
 
-States of a session, from `session_run`; `_drive` runs the attempts in turn (see `gw.relay.attempts`):
+States of a session, from `gw.relay.session_run`; `_drive` runs the attempts in turn (see `gw.relay.attempts`):
 
     state        the caller's input            ends with
     ──────────   ───────────────────────────   ─────────────────────────────────────────────────────────────────────
@@ -12,7 +12,8 @@ States of a session, from `session_run`; `_drive` runs the attempts in turn (see
 
 Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each
 attempt, one that replays. `SilenceWatch` looks at live transcriptions, another task at speech. The driver's failure is what
-the session's `receive` raises.
+the session's `receive` raises. A session that is served (`ListeningSession.serve`) has no driver: the caller's own task does its
+work, and what the caller sends comes by callbacks.
 Each vendor bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records
 its own part.
 """
@@ -53,9 +54,6 @@ S = TypeVar("S")
 E = TypeVar("E")
 A = TypeVar("A", bound="SessionAttempt[Any]")
 
-Fail = Callable[[ProviderError], None]
-"""Ends an attempt from another task than the one that reads it."""
-
 FAREWELL_S = 2.0  # time for the provider to end the session and report its usage after the caller has left
 WATCH_S = 0.25
 BLOCKED_S = 2.0  # a provider that takes no input for so long has failed
@@ -71,8 +69,10 @@ class SessionAttempt(Generic[S]):
     """One provider's part of a session."""
 
     __slots__ = (
-        "attempt", "call", "ended", "error", "last_event_at", "live", "reported", "sending_since", "session",
+        "attempt", "call", "ended", "error", "failure", "last_event_at", "live", "nursery", "reported", "sending_since", "session",
     )  # fmt: skip
+    nursery: trio.Nursery
+    """Its tasks run here until it has ended."""
 
     def __init__(self, call: PreparedCall[S], attempt: Attempt) -> None:
         self.call = call
@@ -82,8 +82,15 @@ class SessionAttempt(Generic[S]):
         self.sending_since = math.inf
         self.last_event_at = 0.0
         self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
+        self.failure: ProviderError | None = None  # the one that has ended the attempt
         self.ended = False
         self.reported: Usage | None = None
+
+    def fail(self, error: ProviderError) -> None:
+        """End the attempt, from another task than the one that reads it."""
+        if not self.ended:  # else a flush, perhaps, came too late for a provider that has said all
+            self.failure = self.failure or error
+            self.nursery.cancel_scope.cancel()
 
     def note(self, error: ProviderError) -> None:
         """Note a failure: who watches ends the attempt."""
@@ -119,8 +126,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self._finishing = False
         self._failure: GwError | None = None
         self.left = False  # the caller has closed: nobody would hear another candidate
-        self._events: EventQueue[E] = EventQueue()
-        self._reading: trio.CancelScope | None = None  # cancelled when the session has ended
+        self._events: EventQueue[E]  # where a driver runs
         self._nursery: trio.Nursery
 
     @property
@@ -137,11 +143,13 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         planner.admit(self.meter, candidates, estimate_nusd)
         self.check_settings()
 
-    def drive(self, nursery: trio.Nursery) -> None:
-        """Start the driver in `nursery`, which belongs to the session."""
+    def begin(self, nursery: trio.Nursery, *, driven: bool) -> None:
+        """Begin in `nursery`, which belongs to the session; `driven`: with a driver, else for `serve`."""
         self._nursery = nursery
         self._begin()
-        nursery.start_soon(self._drive)
+        if driven:
+            self._events = EventQueue()
+            nursery.start_soon(self._drive)
 
     def _begin(self) -> None:
         """Start what runs beside the session, before its driver."""
@@ -160,18 +168,20 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         self._before_delivery(events)
         return events
 
-    async def _read_until_ended(self, read: Callable[[], Awaitable[None]]) -> None:
-        """Run `read` until the session has ended, which has FAREWELL_S left once `read` returns. Raise the last failure."""
-        with trio.CancelScope() as self._reading:
-            if self._events.is_closed:
-                self._reading.cancel()
-            await read()
-            self.left = True
-            self._reading.deadline = trio.current_time() + FAREWELL_S
+    def caller_left(self) -> None:
+        """Note that the caller has closed: the session has FAREWELL_S left."""
+        self.left = True
+        self.start_soon(self._farewell)
+
+    async def _farewell(self) -> None:
+        with trio.move_on_after(FAREWELL_S):
             await self.finish()
             await trio.sleep_forever()
-        if self._failure is not None:
-            raise self._failure from None
+        self.end()
+
+    def end(self) -> None:
+        """End all that runs for the session."""
+        self._nursery.cancel_scope.cancel()
 
     def _before_delivery(self, events: list[E]) -> None:
         if self.meter.capture is not None:
@@ -240,17 +250,18 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     # ------------------------------------------------------------------ one provider after the other
 
-    async def _drive(self) -> None:
-        """Try one candidate after the other. Their failure is for `receive`; any other one ends the session."""
+    async def _drive(self, served: bool = False) -> None:
+        """Try one candidate after the other. Their failure is for `receive` unless `served`; any other one ends the session."""
         self.order = DialOrder(self.candidates.models)
         try:
             await self._serve_all()
         except (ProviderError, AllCandidatesFailed, UnsupportedSetting, Stopping) as error:
             self._failure = error
+            if served:
+                raise
         finally:
-            self._events.close()
-            if self._reading is not None:
-                self._reading.cancel()
+            if not served:
+                self._events.close()
 
     def _serve_all(self) -> Awaitable[None]:
         """Serve the session to its end. Raise what `try_in_turn` raises."""
@@ -264,14 +275,16 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Open a provider and read it to its end. Raise ProviderError, AllCandidatesFailed, Stopping."""
         attempt: A | None = None
         try:
-            async with self._dial(model) as opened:
+            async with (dialled := self._dial(model)) as opened:
+                if isinstance(dialled, AttemptScope):
+                    dialled.narrow()
                 attempt = self._session_attempt(opened.call, opened.attempt)
                 self.attempts.append(attempt)
                 attempt.session = opened.stream
                 attempt.last_event_at = trio.current_time()
                 self._current = attempt
                 try:
-                    await self._use_until_failed(attempt, opened)
+                    await self._use_until_failed(attempt, opened.stream)
                 finally:
                     attempt.live = False
         except ProviderError as error:
@@ -285,41 +298,34 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             return AttemptScope(self, model)
         return HedgedAttempts(self, chain([model], self.order.new()), self.hedge_after_s, lambda: self.order.has_new)
 
-    async def _use_until_failed(self, attempt: A, opened: OpenAttempt[S, E]) -> None:
+    async def _use_until_failed(self, attempt: A, session: S) -> None:
         """Serve until the session has ended. The attempt may belong to another task, so its own scope is not ours to cancel."""
-        failures: list[ProviderError] = []
         scopes, completed = self.in_flight.scopes, False
         with one_error():
-            async with trio.open_nursery() as nursery:
-                using = nursery.cancel_scope
+            async with trio.open_nursery() as attempt.nursery:
+                using = attempt.nursery.cancel_scope
                 scopes.add(using)
-
-                def fail(error: ProviderError) -> None:
-                    if not attempt.ended:  # else a flush, perhaps, came too late for a provider that has said all
-                        failures.append(error)
-                        using.cancel()
-
                 try:
-                    await self._use(attempt, opened.stream, nursery, fail)
+                    await self._use(attempt, session)
                     completed = True
                 finally:
                     scopes.discard(using)
                 using.cancel()
         if not completed and not self.done:  # done: the end was delivered in the moment of the failure
-            raise failures[0] if failures and not self.in_flight.stopping else Stopping()
+            raise attempt.failure if attempt.failure and not self.in_flight.stopping else Stopping()
 
     def _served_s(self, attempt: A) -> float:
         """Return the seconds since the attempt's first event."""
         return served_s(attempt.attempt.ready_at, trio.current_time())
 
-    async def _watch(self, attempt: A, fail: Fail) -> None:
+    async def _watch(self, attempt: A) -> None:
         """Fail the attempt when its provider has failed silently."""
         while attempt.error is None:
             await trio.sleep(self._watch_s(attempt))
             now = trio.current_time()
             if attempt.error is None:
                 attempt.error = self._silent_failure(attempt, now)
-        fail(attempt.error)
+        attempt.fail(attempt.error)
 
     def _watch_s(self, attempt: A) -> float:
         """Return how long the next look at the provider can wait."""
@@ -357,8 +363,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     def _session_attempt(self, call: PreparedCall[S], attempt: Attempt) -> A: ...
 
     @abstractmethod
-    async def _use(self, attempt: A, session: S, nursery: trio.Nursery, fail: Fail) -> None:
-        """Serve until the attempt has ended; then what runs in `nursery` is cancelled. Raise ProviderError; other tasks call `fail`."""
+    async def _use(self, attempt: A, session: S) -> None:
+        """Serve until the attempt has ended; then what runs in its nursery is cancelled. Raise ProviderError; other tasks call `fail`."""
 
     @abstractmethod
     def _silent_failure(self, attempt: A, now: float) -> ProviderError | None:

@@ -59,7 +59,7 @@ from gw.relay.request_context import RefusedAttempt
 from gw.relay.request_spec import RequestSpec
 from gw.relay.respelled_speech import RespelledStream, with_respelling
 from gw.relay.response import Response, UsageCounter
-from gw.relay.session_run import run_session
+from gw.relay.session_run import SessionRun
 from gw.relay.shadowing import Shadows
 from gw.relay.speaking import SpeakingSession
 from gw.relay.speech_ids import SpeechIds
@@ -135,10 +135,15 @@ class Relay:
         )
         return _Speech(self, request, caller, spec)
 
-    def listen(self, request: ListenRequest, caller: Caller) -> AbstractAsyncContextManager[ListeningSession]:
-        """Hold a live session for the block. Entering raises admission errors, `receive` provider errors."""
+    def listen(
+        self, request: ListenRequest, caller: Caller, *, driven: bool = True
+    ) -> AbstractAsyncContextManager[ListeningSession]:
+        """Hold a live session for the block. Entering raises admission errors, `receive` provider errors.
+
+        Without `driven` it is for `ListeningSession.serve`, which does what a task beside the block does otherwise.
+        """
         session = ListeningSession(self.planner, self.in_flight, self.turns, self.answer_times, request)
-        return run_session(session, caller)
+        return SessionRun(session, caller, driven=driven)
 
     def speak_live(
         self, request: SpeakLiveRequest, caller: Caller, prewarmed: PrewarmedSockets | None = None
@@ -147,8 +152,8 @@ class Relay:
         parts = (self.planner, self.in_flight, self.turns, request, prewarmed, self.paces)
         project = self.planner.current.catalog.projects.get(caller.project)
         if project is None or project.phrase_cache is None or not is_kept(project, request) or not can_join(request.format):
-            return run_session(SpeakingSession(*parts), caller)
-        return run_session(CachedSpeakingSession(*parts, self.phrases, project.phrase_cache), caller)
+            return SessionRun(SpeakingSession(*parts), caller)
+        return SessionRun(CachedSpeakingSession(*parts, self.phrases, project.phrase_cache), caller)
 
     def converse(self, request: ConverseRequest, caller: Caller) -> AbstractAsyncContextManager[ConversingSession]:
         """Hold a conversation with a model that hears and speaks itself. Entering raises admission and provider errors."""

@@ -1,13 +1,10 @@
-"""A live session from its admission to its record, for the time of a block.
-
-Generators, of which compiled modules hold none, and so no methods of the sessions.
-"""
+"""A live session from its admission to its record, for the time of a block."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Protocol, TypeVar
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 
@@ -36,34 +33,68 @@ class RecordedSession(Protocol):
         """Make the record, unless there is one. Without an error its caller has left."""
 
 
-@contextmanager
-def recorded(session: RecordedSession, caller: Caller) -> Iterator[None]:
-    """Choose the candidates, and count the session as running; leaving writes its record. Raise what `CandidatePlanner.plan` raises."""
-    session.plan(caller)
-    session.meter.notes_input = True
-    session.in_flight.requests += 1
-    try:
-        with one_error():
-            yield
-    except BaseException as raised:  # a record has every way in which a session ends
-        session.close(record_error(raised, stopping=session.in_flight.stopping))
-        session.planner.hand_over(session.candidates)
-        raise
-    else:
-        session.close(None)
-    finally:
-        session.in_flight.requests -= 1
+class SessionRecording(AbstractContextManager[None]):
+    """A block that leaves a record. Entering chooses the candidates and counts the session as running; raises what `plan` raises."""
+
+    __slots__ = ("_caller", "_session")
+
+    def __init__(self, session: RecordedSession, caller: Caller) -> None:
+        self._session, self._caller = session, caller
+
+    def __enter__(self) -> None:
+        session = self._session
+        session.plan(self._caller)
+        session.meter.notes_input = True
+        session.in_flight.requests += 1
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Write the record: it has every way in which a session ends. Raise the one error that a group of them stands for."""
+        session = self._session
+        try:
+            with one_error():
+                if error is not None:
+                    raise error
+        except BaseException as raised:
+            session.close(record_error(raised, stopping=session.in_flight.stopping))
+            session.planner.hand_over(session.candidates)
+            raise
+        else:
+            session.close(None)
+        finally:
+            session.in_flight.requests -= 1
 
 
-@asynccontextmanager
-async def run_session(session: L, caller: Caller) -> AsyncIterator[L]:
-    """Admit the session and drive it beside the block; leaving writes its record.
+class SessionRun(AbstractAsyncContextManager[L], Generic[L]):
+    """A live session for the time of a block. Entering admits it and, where it is `driven`, drives it beside the block.
 
-    Raise admission errors and UnsupportedSetting, with a record, and what `CandidatePlanner.plan` raises, without one.
+    Raises admission errors and UnsupportedSetting, with a record, and what `CandidatePlanner.plan` raises, without one. Classes, since
+    generators would take a kilobyte of every session more.
     """
-    with recorded(session, caller):
-        await session.admit()
-        async with trio.open_nursery() as nursery:
-            session.drive(nursery)
-            yield session
-            nursery.cancel_scope.cancel()
+
+    __slots__ = ("_driven", "_nursery", "_recording", "_session")
+
+    def __init__(self, session: L, caller: Caller, *, driven: bool = True) -> None:
+        self._session, self._driven = session, driven
+        self._recording = SessionRecording(session, caller)
+        self._nursery: AbstractAsyncContextManager[trio.Nursery] = trio.open_nursery()
+
+    async def __aenter__(self) -> L:
+        session = self._session
+        with ExitStack() as entered:
+            entered.enter_context(self._recording)
+            await session.admit()
+            nursery = await self._nursery.__aenter__()
+            entered.pop_all()
+        session.begin(nursery, driven=self._driven)
+        return session
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        with ExitStack() as leaving:
+            leaving.push(self._recording)
+            if error is None:
+                self._session.end()
+            if not await self._nursery.__aexit__(kind, error, trace) and error is not None:
+                raise error
+        return True

@@ -40,7 +40,7 @@ from gw.relay.candidate_voice import note_voice, voice_for
 from gw.relay.candidates import CandidatePlanner, offered
 from gw.relay.dial_ahead import FIRST_AUDIO, SocketsAhead, dial_after_s, low_s
 from gw.relay.in_flight import InFlight
-from gw.relay.live_session import BLOCKED_S, WATCH_S, Fail, LiveSession
+from gw.relay.live_session import BLOCKED_S, WATCH_S, LiveSession
 from gw.relay.playback import Playback
 from gw.relay.prepared_call import OpenCall, PreparedCall
 from gw.relay.respelled_speech import RespelledSession, with_respelling
@@ -239,13 +239,13 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
         pace = self._paces.of(call.model.id, voice_for(self.candidates, self.request, call.model), self.request.speed)
         return SpeakingAttempt(call, attempt, SpeechProgress(self.text, pace), self.audio_s)
 
-    async def _use(self, attempt: SpeakingAttempt, session: SpeakSession, nursery: trio.Nursery, fail: Fail) -> None:
+    async def _use(self, attempt: SpeakingAttempt, session: SpeakSession) -> None:
         attempt.opened(session.format, trio.current_time())
         attempt.converter = converter(session.format, self.request.format)
-        nursery.start_soon(self._replay, attempt, session)
-        nursery.start_soon(self._watch, attempt, fail)
+        attempt.nursery.start_soon(self._replay, attempt, session)
+        attempt.nursery.start_soon(self._watch, attempt)
         if isinstance(session, RespelledSession):
-            nursery.start_soon(session.release_held)
+            attempt.nursery.start_soon(session.release_held)
         while not attempt.ended:
             events = await session.receive()
             attempt.last_event_at = trio.current_time()

@@ -196,12 +196,12 @@ class _RequestLoop:
 
     async def run(self) -> None:
         """Serve one request after the other. Their apps are awaited here: each coroutine in between costs at every wake-up."""
-        upgraded: Head | None = None
+        socket: ServerWebSocket | None = None
         try:
             with self.cancel_scope:
                 while (head := await self._next_head()) is not None:
                     if head.upgrade == b"websocket":
-                        upgraded = head
+                        socket = ServerWebSocket(head, self._connection)
                         break
                     crash: Exception | None = None
                     exchange = self._begin(head)
@@ -217,8 +217,9 @@ class _RequestLoop:
                         return
                     self.clean = True
                     del exchange, crash, head  # not kept until the next request comes
-            if upgraded is not None:  # beyond the scope, which would be 650 bytes for hours
-                self.clean = await self._websocket(upgraded)
+            if socket is not None:  # beyond the scope, which would be 650 bytes for hours
+                self._last = head = None
+                self.clean = await self._websocket(socket)
         finally:
             self._connection.release()
             self._connection.link.close()
@@ -365,10 +366,9 @@ class _RequestLoop:
             await self._refuse(refused, with_body=exchange.head.method != b"HEAD")
         return False
 
-    async def _websocket(self, head: Head) -> bool:
+    async def _websocket(self, session: ServerWebSocket) -> bool:
         """Run a WebSocket to its end. Returns whether the connection may end with a plain close."""
         server, connection, hosted = self._server, self._connection, self._hosted
-        session = ServerWebSocket(head, connection)
         refused = session.handshake()
         if refused is None and not hosted.websockets:
             refused = Refused(404, "there is no WebSocket at this address")
@@ -389,8 +389,9 @@ class _RequestLoop:
             server.drain.leave()
             session.is_busy = _idle  # the app's refers to the app's session
         closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
+        id_ = uuid.uuid4().hex if crash else ""
         if crash and not (closed or connection.left or connection.dead):
-            log_crash("request_crashed", crash, path=head.path, request_id=session.request_id)
-        clean = await session.finish(failed=crash is not None)
+            log_crash("request_crashed", crash, path=session.path, request_id=id_)
+        clean = await session.finish(crash_id=id_)
         await connection.stop_reading()
         return clean

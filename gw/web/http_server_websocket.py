@@ -11,7 +11,6 @@ app returns → close 1000, raises → 1011; cancelled from outside → 1012.
 from __future__ import annotations
 
 import logging
-import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -42,18 +41,22 @@ _quiet = logging.getLogger(__name__)
 _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 
 
+def _nothing() -> None:
+    """Stand in for what is called at the end."""
+
+
 class ServerWebSocket(WsSession):
     """`handshake`, then `run`, then `finish`. The caller closes the transport."""
 
     __slots__ = (
         "_accepted", "_cancel_scope", "_changed", "_connected", "_connection", "_delivering", "_denial", "_denial_body",
-        "_denied", "_disconnect", "_failure", "_head", "_response", "_room", "is_busy", "request_id",
+        "_denied", "_disconnect", "_failure", "_head", "_on_end", "_response", "_room", "is_busy", "path",
     )  # fmt: skip
 
     def __init__(self, head: Head, connection: Connection) -> None:
         super().__init__(SERVER, connection.transport)
-        self.request_id = uuid.uuid4().hex
-        self._head = head
+        self.path = head.path
+        self._head: Head | None = head  # until the handshake is answered
         self._response: Response | None = None  # to the handshake, until it is sent
         self._connection = connection
         self._cancel_scope = trio.CancelScope()
@@ -62,6 +65,7 @@ class ServerWebSocket(WsSession):
         self._connected = False  # `websocket.connect` was received
         self._disconnect: Message | None = None
         self._failure: Exception | None = None  # raised by what takes the messages
+        self._on_end: Callable[[], None] | None = None  # called when all messages are delivered and no more will come
         self._accepted = False
         self._denial: Message | None = None
         self._denial_body = b""
@@ -73,6 +77,7 @@ class ServerWebSocket(WsSession):
     def handshake(self) -> Refused | None:
         """Check the upgrade request; None when it is a good one."""
         head = self._head
+        assert head is not None
         fields = Headers([(name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers])
         if head.method != b"GET" or not head.body.done:
             return Refused(400, "a WebSocket handshake is a GET without a body")
@@ -100,8 +105,11 @@ class ServerWebSocket(WsSession):
                 with trio.move_on_after(CLOSE_S, shield=True):
                     await self._close_for_restart()
 
-    async def finish(self, *, failed: bool) -> bool:
-        """After `run`: answer or close what the app left open. False when the connection can only be cut."""
+    async def finish(self, *, crash_id: str) -> bool:
+        """After `run`: answer or close what the app left open. False when the connection can only be cut.
+
+        `crash_id`: the request id in the log line of an app that failed; "" for one that did not.
+        """
         connection = self._connection
         self._drop_messages()
         self._room.wake()  # the reader goes on, so that it sees the client's close frame
@@ -113,9 +121,9 @@ class ServerWebSocket(WsSession):
             return False
         try:
             if not self._accepted:
-                await connection.send(http_errors.crashed(self.request_id).response())
+                await connection.send(http_errors.crashed(crash_id).response())
             else:
-                await self.send_close(1011 if failed else 1000)
+                await self.send_close(1011 if crash_id else 1000)
                 with trio.move_on_after(CLOSE_S):
                     while self._protocol.close_rcvd is None and not self._protocol.eof_sent and not connection.left:
                         await connection.wait()
@@ -125,8 +133,10 @@ class ServerWebSocket(WsSession):
         return True
 
     def _asgi_scope(self) -> Scope:
-        scope = base_scope(self._head, self._connection, "websocket", "ws")
-        offered = [value for name, value in self._head.headers if name == b"sec-websocket-protocol"]
+        head = self._head
+        assert head is not None
+        scope = base_scope(head, self._connection, "websocket", "ws")
+        offered = [value for name, value in head.headers if name == b"sec-websocket-protocol"]
         names = [name.strip() for value in offered for name in value.decode("latin-1").split(",")]
         scope["subprotocols"] = [name for name in names if name]
         scope["extensions"] = {**scope["extensions"], "websocket.http.response": {}, "gw.websocket": self}
@@ -156,18 +166,60 @@ class ServerWebSocket(WsSession):
         answered and no close noticed. Raises what `take` raises.
         """
         try:
-            while self._messages:  # received before; until they are delivered, the reader only queues
-                if (pending := take(self._pop())) is not None:
-                    await pending
-            self._take = take  # from now on the reader delivers, so that no two messages are under way at once
-            self._room.wake()
-            while self._failure is None:
-                if self._disconnect is not None and not self._messages and not self._delivering:
-                    return self._disconnect
+            if (pending := self.deliver(take, _nothing)) is not None:
+                await pending
+            while not self._has_ended():
                 await self._changed.wait()
-            raise self._failure
+            return self.ending()
         finally:
-            self._take = None
+            self.stop_delivery()
+
+    def deliver(self, take: Callable[[str | bytes], Pending], ended: Callable[[], None]) -> Pending:
+        """Call `take` like `for_each_message`, without a task that waits: `ended` is called once, when `ending` has an answer.
+
+        Return what must be awaited before messages are delivered: those received before may have to wait. Until then, and after
+        `stop_delivery`, they are queued, so that no two are under way at once.
+        """
+        self._on_end = ended
+        while self._messages:
+            if (pending := take(self._pop())) is not None:
+                return self._deliver_after(pending, take)
+        self._begin_delivery(take)
+        return None
+
+    async def _deliver_after(self, pending: Awaitable[None], take: Callable[[str | bytes], Pending]) -> None:
+        await pending
+        while self._messages:
+            if (more := take(self._pop())) is not None:
+                await more
+        self._begin_delivery(take)
+
+    def _begin_delivery(self, take: Callable[[str | bytes], Pending]) -> None:
+        if self._on_end is not None:  # else it was stopped meanwhile
+            self._take = take
+            self._room.wake()
+            self._signal()
+
+    def stop_delivery(self) -> None:
+        self._take = self._on_end = None
+
+    def ending(self) -> Message:
+        """Return the disconnect. Raise what `take` has raised."""
+        if self._failure is not None:
+            raise self._failure
+        assert self._disconnect is not None
+        return self._disconnect
+
+    def _has_ended(self) -> bool:
+        return self._failure is not None or (self._disconnect is not None and not self._messages and not self._delivering)
+
+    def _signal(self) -> None:
+        """Note that a message was queued or delivered, or that the session has ended."""
+        is_begun = self._take is not None or self._failure is not None
+        if self._on_end is not None and is_begun and self._has_ended():
+            on_end, self._on_end = self._on_end, None
+            on_end()
+        self._changed.wake()
 
     def _digest(self, frames: ws_frames.Frames) -> bool:
         if consulted := super()._digest(frames):
@@ -176,7 +228,7 @@ class ServerWebSocket(WsSession):
 
     def _queue(self, data: bytes, text: bool) -> None:
         super()._queue(data, text)
-        self._changed.wake()
+        self._signal()
 
     def _after_take(self, pending: Awaitable[None]) -> Pending:
         self._delivering = True
@@ -200,13 +252,13 @@ class ServerWebSocket(WsSession):
             self._take_failed(error)
         finally:
             self._delivering = False
-            self._changed.wake()
+            self._signal()
         while self._unread > UNREAD_BYTES:
             await self._room.wait()
 
     def _take_failed(self, error: Exception) -> Pending:
         self._take, self._failure = None, error
-        self._changed.wake()
+        self._signal()
         return None
 
     async def _answer(self) -> None:
@@ -243,7 +295,7 @@ class ServerWebSocket(WsSession):
 
     def _end(self, code: int, reason: str) -> None:
         self._disconnect = {"type": "websocket.disconnect", "code": code, "reason": reason}
-        self._changed.wake()
+        self._signal()
 
     # ------------------------------------------------------------------ to the client
 
@@ -272,7 +324,7 @@ class ServerWebSocket(WsSession):
                 raise ValueError("a response header holds a line break")
             headers[name.decode("latin-1")] = value.decode("latin-1")
         self._accepted = True
-        self._head.let_go()
+        self._head = None
         response, self._response = self._response.serialize(), None
         await connection.send(response)
         connection.sink_by(self.feed)

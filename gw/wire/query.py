@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from sys import intern
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
@@ -23,7 +24,9 @@ def optional_pairs(**fields: str | int | None) -> list[tuple[str, str]]:
 def query_pairs(query: bytes) -> list[tuple[str, str]]:
     """Return the settings of a query string in order: without credentials and without the gateway's own `gw_` fields."""
     pairs = parse_qsl(query.decode("utf-8", "replace"), keep_blank_values=True, errors="replace")
-    return [(name, value) for name, value in pairs if name not in _CREDENTIALS and not name.startswith("gw_")]
+    return [
+        (intern(name), intern(value)) for name, value in pairs if name not in _CREDENTIALS and not name.startswith("gw_")
+    ]  # interned: an app's sessions all have the same ones, and keep them for hours
 
 
 def bare_language(language: str | None) -> str | None:

@@ -12,7 +12,7 @@ async def test_lists_come_in_order_and_then_the_end():
     await queue.put([1, 2])
     await queue.put([3])
     queue.close()
-    assert (await queue.take(), queue.take_now(), queue.take_now()) == ([1, 2], [3], None)
+    assert [await queue.take(), await queue.take()] == [[1, 2], [3]]
     with pytest.raises(trio.EndOfChannel):
         await queue.take()
 
@@ -58,7 +58,9 @@ async def test_those_who_put_wait_while_it_is_full(nursery):
     assert rest == [[number] for number in range(1, MOST + 2)]
     await trio.testing.wait_all_tasks_blocked()
     assert sorted(done) == list(range(MOST + 2))
-    assert queue.take_now() is None
+    queue.close()
+    with pytest.raises(trio.EndOfChannel):
+        await queue.take()
 
 
 async def test_a_cancelled_put_adds_nothing_and_a_cancelled_take_loses_nothing():
@@ -66,9 +68,8 @@ async def test_a_cancelled_put_adds_nothing_and_a_cancelled_take_loses_nothing()
     with trio.CancelScope() as scope:
         scope.cancel()
         await queue.put([1])
-    assert queue.take_now() is None
     await queue.put([2])
     with trio.CancelScope() as scope:
         scope.cancel()
         await queue.take()
-    assert queue.take_now() == [2]
+    assert await queue.take() == [2]

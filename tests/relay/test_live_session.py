@@ -11,7 +11,7 @@ import trio.testing
 from gw.errors import GwError, UpstreamSlow
 from gw.providers.sim import fsk
 from gw.relay.listening import ListeningSession
-from gw.relay.session_run import run_session
+from gw.relay.session_run import SessionRun
 from gw.types.audio import PCM_16K
 from gw.types.ids import Caller
 from gw.types.stt import Final, ListenEnd, ListenRequest
@@ -111,10 +111,10 @@ class _EndsAsItFails(ListeningSession):
         self.may_end = trio.Event()
         self.records: list[GwError | None] = []
 
-    async def _use(self, attempt, session, nursery, fail):
+    async def _use(self, attempt, session):
         attempt.live = True
         await self.may_end.wait()
-        fail(UpstreamSlow(provider="bad", after_s=1.0, detail="did not end the session"))
+        attempt.fail(UpstreamSlow(provider="bad", after_s=1.0, detail="did not end the session"))
         attempt.ended = True
         attempt.reported = Usage(audio_seconds=3.0, source="vendor")
         self._note_answered(attempt)
@@ -135,8 +135,8 @@ async def test_a_session_that_fails_in_the_moment_of_its_end_ends_once(tmp_path,
         request = ListenRequest(model="bad/tone", format=PCM_16K)
         session = _EndsAsItFails(relay.planner, relay.in_flight, relay.turns, relay.answer_times, request)
         delivered: list[list[type]] = []
-        async with run_session(session, Caller()), trio.open_nursery() as nursery:
-            nursery.start_soon(session.serve, lambda events: delivered.append([*map(type, events)]), trio.sleep_forever)
+        async with SessionRun(session, Caller(), driven=False), trio.open_nursery() as nursery:
+            nursery.start_soon(session.serve, lambda events: delivered.append([*map(type, events)]))
             await trio.testing.wait_all_tasks_blocked()
             session.may_end.set()
             await trio.sleep(10)
