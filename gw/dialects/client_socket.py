@@ -36,7 +36,7 @@ class Socket:
     """The client's side of a session. One task receives; any may send."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.offered: list[str] = list(scope.get("subprotocols", ()))  # subprotocols that the client offers
+        self.offered: tuple[str, ...] = tuple(scope.get("subprotocols", ()))  # subprotocols that the client offers
         self.accepted = False
         self.left = False  # whether the client has closed; nothing can be sent any more
         self._receive = receive

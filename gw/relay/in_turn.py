@@ -22,7 +22,6 @@ async def try_in_turn(
     (`retryable` false), or one after which none `can_continue`, is raised at once. When all have failed, raise the only
     failure or the `last_word` itself, else AllCandidatesFailed with one failure per candidate. `failures` collects them.
     """
-    failures = [] if failures is None else failures
     for model in models:
         for is_second in (False, True):
             try:
@@ -31,9 +30,10 @@ async def try_in_turn(
                 if not error.retryable or (can_continue is not None and not can_continue()):
                     raise
                 if is_second or not isinstance(error, StaleConnection):
+                    failures = [] if failures is None else failures
                     failures.append(Failure(model_id=model.id, error=error))
                     break
-    raise all_failed(failures)
+    raise all_failed(failures or [])
 
 
 def all_failed(failures: Sequence[Failure]) -> Exception:

@@ -234,10 +234,10 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         attempt.connected(session, self._times.of(attempt.call.model.id), self._silence_s)
         watch = self.in_flight.silence
         if not watch.running:  # where only parts of a gateway run
-            attempt.nursery.start_soon((watch := SilenceWatch()).watch_sessions)
+            self.start_for(attempt, (watch := SilenceWatch()).watch_sessions)
         attempt.begin_watch(watch, self)
         try:
-            attempt.nursery.start_soon(self._replay, attempt, session)
+            self.start_for(attempt, self._replay, attempt, session)
             if isinstance(session, CallbackListenSession):
                 await session.for_each_batch(self._pass_on)
             while not attempt.ended:
@@ -313,15 +313,15 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 return
             if not attempt.suspected and attempt.clock.should_flush(now, quiet_s):
                 attempt.clock.probe(now)
-                attempt.nursery.start_soon(self._forward, lambda session: session.flush())
+                self.start_for(attempt, self._forward, lambda session: session.flush())
             if not (held_s := self._held.wait_s(quiet_s)) and not self._caller_is_slow:
-                attempt.nursery.start_soon(self._pass_on_held_end)
+                self.start_for(attempt, self._pass_on_held_end)
             if (pending := attempt.keep_alive(now)) is not None:
-                attempt.nursery.start_soon(awaited, pending)
+                self.start_for(attempt, awaited, pending)
             soonest = now + LOOK_AGAIN_S
             attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now, quiet_s, held_s), soonest)
         except Exception as error:  # it is the session's, not the watch's
-            attempt.nursery.start_soon(pending_error, error)
+            self.start_for(attempt, pending_error, error)
 
     def _overdue(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:
         """Return the failure of a provider that was silent for too long at this look and at the one before."""

@@ -21,9 +21,9 @@ from gw.providers.spec import (
 )
 from gw.relay.attempt import Attempt
 from gw.relay.joined_words import WordJoin
-from gw.relay.live_session import SessionAttempt
 from gw.relay.meter import Meter
 from gw.relay.prepared_call import PreparedCall
+from gw.relay.session_attempt import SessionAttempt
 from gw.relay.session_audio import ReplayBuffer, SessionAudio
 from gw.relay.session_times import TimeMap, is_covered, shifted, within
 from gw.relay.silence_watch import SilenceWatch
@@ -37,7 +37,6 @@ from gw.wire.bounds import MOST_AUDIO_S
 from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
-
 
 
 class Looker(Protocol):

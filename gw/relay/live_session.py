@@ -11,16 +11,15 @@ States of a session, from `gw.relay.session_run`; `_drive` runs the attempts in 
     failed       is dropped                    no candidate is left: `receive` raises
 
 Tasks, all inside the caller's block: the driver, which holds one provider after the other, and beside it, for each
-attempt, one that replays. `SilenceWatch` looks at live transcriptions, another task at speech. The driver's failure is what
-the session's `receive` raises. A session that is served (`ListeningSession.serve`) has no driver: the caller's own task does its
-work, and what the caller sends comes by callbacks.
+attempt, one that replays, until the attempt ends (`start_for`). `SilenceWatch` looks at live transcriptions, another task at
+speech. The driver's failure is what the session's `receive` raises. A session that is served (`ListeningSession.serve`) has no
+driver: the caller's own task does its work, and what the caller sends comes by callbacks.
 Each vendor bills its own input, so the cost of a session that moved is the sum over its attempts, each of which records
 its own part.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -30,7 +29,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import trio
 
-from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow, one_error
+from gw.errors import AllCandidatesFailed, GwError, ProviderError, Stopping, UnsupportedSetting, UpstreamSlow
 from gw.registry.catalog import Model
 from gw.relay.attempt import Attempt
 from gw.relay.attempts import AttemptScope, OpenAttempt
@@ -43,6 +42,7 @@ from gw.relay.in_turn import try_in_turn
 from gw.relay.prepared_call import PreparedCall
 from gw.relay.request_context import RequestContext
 from gw.relay.request_spec import RequestSpec
+from gw.relay.session_attempt import SessionAttempt
 from gw.relay.waste import waste_of
 from gw.types.compiled import mypyc_attr
 from gw.types.ids import Modality
@@ -62,44 +62,6 @@ _RESERVED: dict[Modality, Usage] = {
     "tts": Usage(characters=1_000, source="estimated"),
 }
 """Reserved against the budget for a session, whose length is unknown."""
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class SessionAttempt(Generic[S]):
-    """One provider's part of a session."""
-
-    __slots__ = (
-        "attempt", "call", "ended", "error", "failure", "last_event_at", "live", "nursery", "reported", "sending_since", "session",
-    )  # fmt: skip
-    nursery: trio.Nursery
-    """Its tasks run here until it has ended."""
-
-    def __init__(self, call: PreparedCall[S], attempt: Attempt) -> None:
-        self.call = call
-        self.attempt = attempt
-        self.session: S | None = None
-        self.live = False  # the provider has all input from before: new input goes to it directly
-        self.sending_since = math.inf
-        self.last_event_at = 0.0
-        self.error: ProviderError | None = None  # a failure that another task than the provider's reader has seen
-        self.failure: ProviderError | None = None  # the one that has ended the attempt
-        self.ended = False
-        self.reported: Usage | None = None
-
-    def fail(self, error: ProviderError) -> None:
-        """End the attempt, from another task than the one that reads it."""
-        if not self.ended:  # else a flush, perhaps, came too late for a provider that has said all
-            self.failure = self.failure or error
-            self.nursery.cancel_scope.cancel()
-
-    def note(self, error: ProviderError) -> None:
-        """Note a failure: who watches ends the attempt."""
-        self.error = self.error or error
-
-    def stop_sending(self, error: ProviderError) -> None:
-        """Note that the provider takes no more input; the next one gets it from the buffer."""
-        self.note(error)
-        self.live = False
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -275,7 +237,8 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Open a provider and read it to its end. Raise ProviderError, AllCandidatesFailed, Stopping."""
         attempt: A | None = None
         try:
-            async with (dialled := self._dial(model)) as opened:
+            dialled = self._dial(model)
+            async with dialled as opened:
                 if isinstance(dialled, AttemptScope):
                     dialled.narrow()
                 attempt = self._session_attempt(opened.call, opened.attempt)
@@ -301,18 +264,37 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     async def _use_until_failed(self, attempt: A, session: S) -> None:
         """Serve until the session has ended. The attempt may belong to another task, so its own scope is not ours to cancel."""
         scopes, completed = self.in_flight.scopes, False
-        with one_error():
-            async with trio.open_nursery() as attempt.nursery:
-                using = attempt.nursery.cancel_scope
-                scopes.add(using)
-                try:
-                    await self._use(attempt, session)
-                    completed = True
-                finally:
-                    scopes.discard(using)
-                using.cancel()
+        scopes.add(attempt.using)
+        try:
+            with attempt.using:
+                await self._use(attempt, session)
+                completed = True
+        except BaseException:
+            scopes.discard(attempt.using)
+            await attempt.end_tasks()
+            raise
+        scopes.discard(attempt.using)
+        await attempt.end_tasks()
         if not completed and not self.done:  # done: the end was delivered in the moment of the failure
             raise attempt.failure if attempt.failure and not self.in_flight.stopping else Stopping()
+
+    def start_for(self, attempt: A, function: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Run a task that ends with the attempt. A failure of the provider that it raises ends that."""
+        scope = trio.CancelScope()
+        attempt.task_begins(scope)
+        self._nursery.start_soon(self._run_for, attempt, scope, function, args)
+
+    async def _run_for(
+        self, attempt: A, scope: trio.CancelScope, function: Callable[..., Awaitable[object]], args: tuple[object, ...]
+    ) -> None:
+        try:
+            with scope:
+                if not scope.cancel_called:
+                    await function(*args)
+        except ProviderError as error:
+            attempt.fail(error)
+        finally:
+            attempt.task_ended(scope)
 
     def _served_s(self, attempt: A) -> float:
         """Return the seconds since the attempt's first event."""
@@ -364,7 +346,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
 
     @abstractmethod
     async def _use(self, attempt: A, session: S) -> None:
-        """Serve until the attempt has ended; then what runs in its nursery is cancelled. Raise ProviderError; other tasks call `fail`."""
+        """Serve until the attempt has ended; then what `start_for` runs is cancelled. Raise ProviderError; other tasks call `fail`."""
 
     @abstractmethod
     def _silent_failure(self, attempt: A, now: float) -> ProviderError | None:

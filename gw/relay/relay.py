@@ -135,13 +135,8 @@ class Relay:
         )
         return _Speech(self, request, caller, spec)
 
-    def listen(
-        self, request: ListenRequest, caller: Caller, *, driven: bool = True
-    ) -> AbstractAsyncContextManager[ListeningSession]:
-        """Hold a live session for the block. Entering raises admission errors, `receive` provider errors.
-
-        Without `driven` it is for `ListeningSession.serve`, which does what a task beside the block does otherwise.
-        """
+    def listen(self, request: ListenRequest, caller: Caller, *, driven: bool = True) -> SessionRun[ListeningSession]:
+        """Hold a live session for the block, to be served if not `driven`. Entering raises admission errors, `receive` provider errors."""
         session = ListeningSession(self.planner, self.in_flight, self.turns, self.answer_times, request)
         return SessionRun(session, caller, driven=driven)
 

@@ -242,10 +242,10 @@ class SpeakingSession(LiveSession[SpeakSession, SpeakEvent, SpeakingAttempt]):
     async def _use(self, attempt: SpeakingAttempt, session: SpeakSession) -> None:
         attempt.opened(session.format, trio.current_time())
         attempt.converter = converter(session.format, self.request.format)
-        attempt.nursery.start_soon(self._replay, attempt, session)
-        attempt.nursery.start_soon(self._watch, attempt)
+        self.start_for(attempt, self._replay, attempt, session)
+        self.start_for(attempt, self._watch, attempt)
         if isinstance(session, RespelledSession):
-            attempt.nursery.start_soon(session.release_held)
+            self.start_for(attempt, session.release_held)
         while not attempt.ended:
             events = await session.receive()
             attempt.last_event_at = trio.current_time()

@@ -9,8 +9,8 @@ import trio
 from gw.providers.spec import SpeakSession
 from gw.relay.attempt import Attempt
 from gw.relay.audio_supply import AudioLength, Supply, ends_loud
-from gw.relay.live_session import SessionAttempt
 from gw.relay.prepared_call import PreparedCall
+from gw.relay.session_attempt import SessionAttempt
 from gw.relay.speech_progress import SpeechProgress
 from gw.types.audio import AudioFormat
 from gw.types.usage import Usage

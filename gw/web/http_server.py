@@ -391,7 +391,7 @@ class _RequestLoop:
         closed = isinstance(crash, OSError) and not session.is_open  # the client sent something wrong while it was answered
         id_ = uuid.uuid4().hex if crash else ""
         if crash and not (closed or connection.left or connection.dead):
-            log_crash("request_crashed", crash, path=session.path, request_id=id_)
+            log_crash("request_crashed", crash, path=session.raw_path.decode("latin-1"), request_id=id_)
         clean = await session.finish(crash_id=id_)
         await connection.stop_reading()
         return clean

@@ -50,12 +50,12 @@ class ServerWebSocket(WsSession):
 
     __slots__ = (
         "_accepted", "_cancel_scope", "_changed", "_connected", "_connection", "_delivering", "_denial", "_denial_body",
-        "_denied", "_disconnect", "_failure", "_head", "_on_end", "_response", "_room", "is_busy", "path",
+        "_denied", "_disconnect", "_failure", "_head", "_on_end", "_response", "_room", "is_busy", "raw_path",
     )  # fmt: skip
 
     def __init__(self, head: Head, connection: Connection) -> None:
         super().__init__(SERVER, connection.transport)
-        self.path = head.path
+        self.raw_path = head.raw_path
         self._head: Head | None = head  # until the handshake is answered
         self._response: Response | None = None  # to the handshake, until it is sent
         self._connection = connection
@@ -323,8 +323,7 @@ class ServerWebSocket(WsSession):
             if b"\r" in name + value or b"\n" in name + value:
                 raise ValueError("a response header holds a line break")
             headers[name.decode("latin-1")] = value.decode("latin-1")
-        self._accepted = True
-        self._head = None
+        self._accepted, self._head = True, None
         response, self._response = self._response.serialize(), None
         await connection.send(response)
         connection.sink_by(self.feed)

@@ -27,6 +27,7 @@ from gw.types.audio import AudioFormat
 from gw.wire import g711
 
 LEAST_SPEECH_S: Final = 0.2  # loud audio without a long pause that counts as speech; less is a click or a cough
+_NEVER: Final = -math.inf  # one object for all sessions
 _WINDOW_S: Final = 0.02
 _EVERY: Final = 8  # one sample in so many is examined
 _LOUD: Final = 600.0
@@ -96,10 +97,10 @@ class Ear:
         """End of the last speech."""
         self.sounds: list[Sound] = []
         """The stretches that `forget` has not dropped, in order; the latest _MAX_SOUNDS, as of `runs`."""
-        self._sound = Sound(-math.inf, -math.inf)  # the last one
+        self._sound = Sound(_NEVER, _NEVER)  # the last one
         self.runs: list[Run] = []
         """The speech in them, split at pauses."""
-        self._run = Run(-math.inf, -math.inf)  # the last loud audio
+        self._run = Run(_NEVER, _NEVER)  # the last loud audio
         self._least_speech_s = LEAST_SPEECH_S
         self._run_s = 0.0  # loud audio since the last pause
         self.loud_until_s = 0.0
@@ -218,7 +219,7 @@ class Ear:
             del self.runs[0]
         while self.sounds and self.sounds[0].end_s <= until_s:
             if self.sounds.pop(0) is self._sound:
-                self._sound = Sound(-math.inf, -math.inf)
+                self._sound = Sound(_NEVER, _NEVER)
 
     def _end_block(self, end_s: float) -> None:
         self._block_ends_s = end_s + _BLOCK_S
