@@ -50,7 +50,7 @@ A message never holds a key, a prompt, a transcript or a vendor's raw body.
 
 from gw.errors.candidate_errors import AllCandidatesFailed, Failure, is_refusal, last_word
 from gw.errors.error_base import ConfigError, DescribedError, GwError, Problem, install_extra
-from gw.errors.error_groups import leaves_of, one_error
+from gw.errors.error_groups import leaves_of, one_error, single
 from gw.errors.provider_errors import (
     CandidateSkipped,
     EmptyAnswer,
@@ -172,4 +172,5 @@ __all__ = [
     "last_word",
     "leaves_of",
     "one_error",
+    "single",
 ]

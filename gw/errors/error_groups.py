@@ -18,18 +18,22 @@ class one_error:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, BaseExceptionGroup):
+        if error is None or (leaf := single(error)) is error:
             return
-        leaves = list(leaves_of(error))
-        if len({type(leaf) for leaf in leaves}) != 1:
-            return
-        leaf = leaves[0]
         context = leaf.__context__
         try:
             raise leaf from None
         finally:
             leaf.__context__ = context
-            del error, leaves, leaf, context, trace
+            del error, leaf, context, trace
+
+
+def single(error: BaseException) -> BaseException:
+    """Return the first of a group of one exception, or of several of one class; any other error as it is."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    leaves = list(leaves_of(error))
+    return leaves[0] if len({type(leaf) for leaf in leaves}) == 1 else error
 
 
 def leaves_of(error: BaseException) -> Iterator[BaseException]:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 
-from gw.errors import GwError, one_error
+from gw.errors import GwError, one_error, single
 from gw.relay.candidate_list import Candidates
 from gw.relay.candidates import CandidatePlanner
 from gw.relay.in_flight import InFlight
@@ -51,17 +51,15 @@ class SessionRecording(AbstractContextManager[None]):
         """Write the record: it has every way in which a session ends. Raise the one error that a group of them stands for."""
         session = self._session
         try:
-            with one_error():
-                if error is not None:
-                    raise error
-        except BaseException as raised:
-            session.close(record_error(raised, stopping=session.in_flight.stopping))
-            session.planner.hand_over(session.candidates)
-            raise
-        else:
-            session.close(None)
+            if error is None:
+                session.close(None)
+            else:
+                session.close(record_error(single(error), stopping=session.in_flight.stopping))
+                session.planner.hand_over(session.candidates)
+            one_error().__exit__(kind, error, trace)
         finally:
             session.in_flight.requests -= 1
+            error = trace = None  # else they and this frame refer to each other, and keep the session
 
 
 class SessionRun(AbstractAsyncContextManager[L], Generic[L]):
@@ -91,10 +89,13 @@ class SessionRun(AbstractAsyncContextManager[L], Generic[L]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        with ExitStack() as leaving:
-            leaving.push(self._recording)
-            if error is None:
-                self._session.end()
-            if not await self._nursery.__aexit__(kind, error, trace) and error is not None:
-                raise error
+        try:
+            with ExitStack() as leaving:
+                leaving.push(self._recording)
+                if error is None:
+                    self._session.end()
+                if not await self._nursery.__aexit__(kind, error, trace) and error is not None:
+                    raise error
+        finally:
+            error = trace = None  # as in `SessionRecording`
         return True

@@ -1,7 +1,7 @@
 """ASGI host of the gateway: HTTP/1.1 by httptools, WebSocket by the Sans-I/O core of `websockets`, on trio.
 
 A connection is one task, which reads its requests and runs them one after another, whichever app each belongs to. Beside
-it, where the kernel cannot report that a client has left (TLS) and for WebSockets, runs the reader task of its Connection.
+it, where the kernel cannot report that a client has left (TLS), runs the reader task of its Connection. The poller reads WebSockets.
 No task or channel is made per request and no timer is set: one task closes all idle connections. When the client leaves,
 the app is cancelled at once (scope extension "gw.cancels").
 

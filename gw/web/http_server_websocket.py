@@ -41,10 +41,6 @@ _quiet = logging.getLogger(__name__)
 _quiet.setLevel(logging.ERROR)  # the library's own debug lines quote frames
 
 
-def _nothing() -> None:
-    """Stand in for what is called at the end."""
-
-
 class ServerWebSocket(WsSession):
     """`handshake`, then `run`, then `finish`. The caller closes the transport."""
 
@@ -166,7 +162,7 @@ class ServerWebSocket(WsSession):
         answered and no close noticed. Raises what `take` raises.
         """
         try:
-            if (pending := self.deliver(take, _nothing)) is not None:
+            if (pending := self.deliver(take, self._changed.wake)) is not None:
                 await pending
             while not self._has_ended():
                 await self._changed.wait()
@@ -229,6 +225,10 @@ class ServerWebSocket(WsSession):
     def _queue(self, data: bytes, text: bool) -> None:
         super()._queue(data, text)
         self._signal()
+
+    def _take_later(self, pending: Awaitable[None], data: bytes, at: int) -> Pending:
+        self._delivering = True  # before a close among `data` is noted
+        return super()._take_later(pending, data, at)
 
     def _after_take(self, pending: Awaitable[None]) -> Pending:
         self._delivering = True

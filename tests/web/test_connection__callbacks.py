@@ -229,3 +229,69 @@ async def test_a_body_that_nobody_takes_pauses_the_connection(nursery):
     await transport.aclose()
     await client.aclose()
     nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["later", "before it begins"])
+async def test_messages_are_delivered_without_a_task_until_the_client_closes(early):
+    """Those received before may have to wait; the end is noted once, when all are delivered, though it came in one read with the last."""
+    got, ends = [], []
+    begun = trio.Event()
+
+    async def slow(message):
+        await trio.lowlevel.checkpoint()
+        got.append(message)
+
+    async def app(scope, receive, send):
+        await accept(receive, send)
+        host = scope["extensions"]["gw.websocket"]
+        ended = trio.Event()
+        if early:
+            while not host._messages:
+                await trio.testing.wait_all_tasks_blocked()
+        pending = host.deliver(slow, lambda: (ends.append(list(got)), ended.set()))
+        assert (pending is not None) == early
+        begun.set()
+        if pending is not None:
+            await pending
+        await ended.wait()
+        assert host.ending()["code"] == 1000
+        host.stop_delivery()
+
+    async with hosted(app) as host:
+        await host.peer.open()
+        if not early:
+            await begun.wait()
+        host.peer.protocol.send_text(b"a")
+        await host.peer.flush()
+        host.peer.protocol.send_text(b"b")
+        host.peer.protocol.send_close(1000)
+        await host.client.send(b"".join(host.peer.protocol.data_to_send()))
+        assert await host.peer.closed() == 1000
+        await host.client.stream.aclose()
+        await host.done.wait()
+    assert ends == [["a", "b"]]
+
+
+async def test_what_a_taker_raises_ends_the_delivery():
+    raised = []
+
+    def take(message):
+        raise ValueError(message)
+
+    async def app(scope, receive, send):
+        await accept(receive, send)
+        host = scope["extensions"]["gw.websocket"]
+        ended = trio.Event()
+        assert host.deliver(take, ended.set) is None
+        await ended.wait()
+        try:
+            host.ending()
+        except ValueError as error:
+            raised.append(str(error))
+
+    async with hosted(app) as host:
+        await host.peer.open()
+        host.peer.protocol.send_text(b"bad")
+        await host.peer.flush()
+        assert await host.peer.closed() == 1000
+    assert raised == ["bad"]
