@@ -53,7 +53,10 @@ async def converse(session: WebSocketSession, model: str, settings: Members | No
             realtime = RealtimeSession(session.caller.request_id, model, stack)
             conversation = RealtimeConversation(session, realtime, nursery, stack)
             conversation.language_model = model if is_stack or "/" in model else "default"
-            await conversation.run(settings)
+            try:
+                await conversation.run(settings)
+            finally:
+                conversation.spares.replaces = False  # nobody is left to speak to
             nursery.cancel_scope.cancel()
 
 

@@ -121,9 +121,15 @@ class Contexts:
                     await context.ended.wait()
                 nursery.cancel_scope.cancel()
 
+    def end_spares(self) -> None:
+        """Dial no socket for another utterance: the client has left."""
+        if self._spares is not None:
+            self._spares.replaces = False
+
     async def _drop_when_left(self, scope: trio.CancelScope) -> None:
         while await self._session.socket.receive() is not None:
             pass
+        self.end_spares()
         self.drop_all()
         scope.cancel()
 
@@ -192,5 +198,9 @@ async def open_contexts(session: WebSocketSession, *, prewarm: bool = True) -> A
     session.let_scope_go()
     with one_error():
         async with trio.open_nursery() as nursery:
-            yield Contexts(session, nursery, prewarm=prewarm)
+            contexts = Contexts(session, nursery, prewarm=prewarm)
+            try:
+                yield contexts
+            finally:
+                contexts.end_spares()
             nursery.cancel_scope.cancel()

@@ -282,7 +282,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
         """Run a task that ends with the attempt. A failure of the provider that it raises ends that."""
         scope = trio.CancelScope()
         attempt.task_begins(scope)
-        self._nursery.start_soon(self._run_for, attempt, scope, function, args)
+        self._nursery.start_soon(self._run_for, attempt, scope, function, args, name=function)
 
     async def _run_for(
         self, attempt: A, scope: trio.CancelScope, function: Callable[..., Awaitable[object]], args: tuple[object, ...]
