@@ -152,10 +152,11 @@ class WsSession(ABC):
             rest, at = data[at:] if at else data, len(data)
             return self._after_frames(self._digest(self._splitter.feed(rest)))
         except Exception as error:
-            failed = self._take_failed(error)
-            if at < len(data):  # a close frame may be among what was read with it
-                self._digest(self._splitter.feed(data[at:]))
-            return failed
+            try:
+                return self._take_failed(error)
+            finally:
+                if at < len(data):  # a close frame may be among what was read with it
+                    self._digest(self._splitter.feed(data[at:]))
 
     def _take_later(self, pending: Awaitable[None], data: bytes, at: int) -> Pending:
         """Queue the messages from `at` on; they are delivered when `pending` has been awaited."""
