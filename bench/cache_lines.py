@@ -61,6 +61,8 @@ class SimulatedBench(Bench):
         requests = self._load(options, options.seconds)
         self._control("--instr=off")
         self._control("--dump")
+        if not requests:
+            raise SystemExit(f"no request was answered within {options.seconds:g} s: give --seconds more, as callgrind is slow")
         return requests, by_library(out.with_name(out.name + ".1"))
 
     def _load(self, options: argparse.Namespace, seconds: float) -> float:

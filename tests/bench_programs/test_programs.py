@@ -39,7 +39,7 @@ STEPS = r" +\d+ bytecodes from 'send' to 'wait to read'" if edition_of(Relay) ==
         ("resampling.py", "--rounds 1 --frames 2", [r"\| 24000 to 8000 \| \d+ \| \d+ \| convolution \|"], [0]),
         ("speech_delays.py", "-k test_it_is_all_in_the_report", [r"\| stopped after \| 3 \| [-\d.]+ ms \| .* \| 100 ms \|"], [0, 1]),
         pytest.param(
-            "cache_lines.py", "--connections 2 --seconds 1 --level-2 256", [r"\| python \| all \| [\d,]{7,} \| [\d,]+ \| [\d,]+ \|"], [0],
+            "cache_lines.py", "--connections 2 --seconds 3 --level-2 256", [r"\| python \| all \| [\d,]{7,} \| [\d,]+ \| [\d,]+ \|"], [0],
             marks=pytest.mark.needs_program("valgrind"),
         ),
         (
