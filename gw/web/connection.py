@@ -253,7 +253,7 @@ class Connection(SocketWatcher):
 
     def taken(self) -> None:
         """Let reading go on where it pauses; call this after removing bytes from `buffer`."""
-        if len(self.buffer) <= UNREAD_BYTES:
+        if self.reading and len(self.buffer) <= UNREAD_BYTES:
             self._room.wake()
 
     def send_now(self, data: bytes) -> bytes:
