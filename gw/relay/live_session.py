@@ -269,7 +269,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             with attempt.using:
                 await self._use(attempt, session)
                 completed = True
-        except BaseException:
+        except BaseException:  # no `finally`: compiled, one that awaits raises again what its caller has caught
             scopes.discard(attempt.using)
             await attempt.end_tasks()
             raise
@@ -279,7 +279,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
             raise attempt.failure if attempt.failure and not self.in_flight.stopping else Stopping()
 
     def start_for(self, attempt: A, function: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Run a task that ends with the attempt. A failure of the provider that it raises ends that."""
+        """Run a task that ends with the attempt, at its first wait then. A failure of the provider that it raises ends the attempt."""
         scope = trio.CancelScope()
         attempt.task_begins(scope)
         self._nursery.start_soon(self._run_for, attempt, scope, function, args, name=function)
@@ -289,8 +289,7 @@ class LiveSession(RequestContext[S, E], Generic[S, E, A]):
     ) -> None:
         try:
             with scope:
-                if not scope.cancel_called:
-                    await function(*args)
+                await function(*args)
         except ProviderError as error:
             attempt.fail(error)
         finally:

@@ -147,3 +147,37 @@ async def test_a_session_that_fails_in_the_moment_of_its_end_ends_once(tmp_path,
         (record,) = plane.kept.records
         assert [attempt.outcome for attempt in record.attempts] == ["ok"]
         assert relay.accounting.ledger.spent("default") == record.cost_nusd == 3 * 10_000_000
+
+
+class _EndsWithTask(_EndsAsItFails):
+    """Ends in the moment in which it starts a task."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.steps: list[str] = []
+
+    async def _run(self):
+        self.steps.append("begun")  # as a frame may be half written, whose rest must be awaited
+        try:
+            await trio.sleep_forever()
+        finally:
+            self.steps.append("ended")
+
+    async def _use(self, attempt, session):
+        attempt.ended = True
+        attempt.reported = Usage(audio_seconds=1.0, source="vendor")
+        self._note_answered(attempt)
+        if (pending := self._emit([ListenEnd(usage=attempt.reported)])) is not None:
+            await pending
+        self.start_for(attempt, self._run)
+
+
+async def test_a_task_of_an_attempt_that_has_ended_begins_and_ends_with_it(tmp_path, autojump_clock):
+    config = CONFIG % ("latency_ms: 0", "latency_ms: 0", "off")
+    async with open_plane(config, tmp_path) as plane:
+        relay = plane.gateway.relay
+        request = ListenRequest(model="bad/tone", format=PCM_16K)
+        session = _EndsWithTask(relay.planner, relay.in_flight, relay.turns, relay.answer_times, request)
+        async with SessionRun(session, Caller(), driven=False):
+            await session.serve(lambda events: None)
+            assert session.steps == ["begun", "ended"]
