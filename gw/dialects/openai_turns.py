@@ -189,8 +189,8 @@ class UserTurns:
     @property
     def is_open(self) -> bool:
         """Return whether the user has said something that is not an item with its words yet."""
-        heard = self._listening is not None and not self._listening.done and self._listening.owes_transcript()
-        return heard or bool(self._item or self._finals or self._committed)
+        unanswered = self._listening is not None and not self._listening.done and self._listening.owes_transcript()
+        return unanswered or bool(self._item or self._finals or self._committed)
 
     def pending(self) -> Callable[[], Awaitable[None]]:
         """Return a function that waits for the words of the turns committed until now."""

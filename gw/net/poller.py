@@ -33,7 +33,7 @@ _HANGUP: Final = 0x2000 | 0x80000000  # EPOLLRDHUP, edge-triggered
 _READABLE: Final = 0x1  # EPOLLIN
 
 Stopped = Callable[["Pending", Exception | None], None]
-"""Takes what the function that took a piece has left to wait for, or what went wrong; neither at the end of the stream."""
+"""Is called when no more pieces are passed on, with what must be awaited first or with the error; with neither at the stream's end."""
 
 _current: trio.lowlevel.RunVar[Poller | None] = trio.lowlevel.RunVar("gw.net.poller", None)
 
