@@ -48,7 +48,7 @@ from gw.wire.deepgram_flux_listen import is_flux
 from gw.wire.deepgram_speak_speed import takes_speed
 from gw.wire.vendor_errors import classify_deepgram
 
-_KEEP_ALIVE_S = 4.0  # the vendor closes a session after ten seconds without audio
+_KEEP_ALIVE_S = 5.0  # as its own SDK does; the vendor closes a session after ten seconds without audio
 
 
 def key_headers(key: Secret) -> list[tuple[bytes, bytes]]:

@@ -162,6 +162,8 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
 
     def look_again(self, at: float, soonest: float) -> None:
         """Be looked at again at `at`, when the session must be kept alive, but not before `soonest`. `at` infinite: also at `watch`."""
+        if self.error is not None:  # noted while it was looked at: the next look is now
+            return
         self.is_watched = at < math.inf
         if self._watch is not None:
             self._watch.set_time(self, min(at, max(self.keep_alive_at, soonest)))

@@ -14,7 +14,7 @@ import trio
 
 from gw.net.wakeup import Wakeup
 
-APART_S: Final = 0.005  # between two rounds of looks that are due by the time: thousands of sessions must not wake the task for each
+APART_S: Final = 0.02  # between two rounds of looks that are due by the time: thousands of sessions must not wake the task for each
 
 
 class Watched(Protocol):

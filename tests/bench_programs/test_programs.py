@@ -24,7 +24,10 @@ STEPS = r" +\d+ bytecodes from 'send' to 'wait to read'" if edition_of(Relay) ==
         ("tails.py", "--seconds 2 --rates 20", [r"\| 20 \| 40 \| [-\d.]+ \| [-\d.]+ \| [-\d.]+ \| [-\d.]+ \| [-\d.]+, [-\d.]+ \|"], [0]),
         ("idle_memory.py", "--connections 30 stream", [r"\| stream \| [-\d.]+( \(missed\))? \| ≤ 12 \|"], [0, 1]),
         ("start.py", "--rounds 2", [r"first answer after [\d.]+ s \(median; at least [\d.]+\), memory [\d.]+ MB"], [0]),
-        ("growth.py", "--rounds 3 --requests 16 keys", [r"\| keys \| \d+ \| \d+ \| [+-][\d.]+% \| ≤ \+5% \|"], [0, 1]),
+        (
+            "growth.py", "--pairs 2 --rounds 3 --requests 16 keys",
+            [r"\| keys \| \d+ \| \d+ \| [+-][\d.]+% \| [+-][\d.]+, [+-][\d.]+ \| ≤ \+5% \|"], [0, 1],
+        ),
         ("frame_cost.py", "--sessions 2 --rounds 4", [r"[\d.]+"], [0]),
         (
             "duplex.py", "--sessions 8 --seconds 4 --workers 2",

@@ -19,6 +19,7 @@ import trio.testing
 
 from gw.net.connect import Origin
 from gw.net.transport import Transport
+from gw.types.pending import Pending
 
 Handler = Callable[[trio.abc.Stream], Awaitable[None]]
 
@@ -59,12 +60,12 @@ class StreamTransport(Transport):
 class MemoryTransport(StreamTransport):
     """The client's end. `stale` is what `is_stale` answers; `aborted_at` when it was dropped, in trio's time; `writes` their sizes.
 
-    `send_s`: how long each write takes.
+    `send_s`: how long each write takes; `unsendable`: none is taken any more, while nothing arrives that would say so.
     """
 
     def __init__(self, stream: trio.StapledStream) -> None:
         super().__init__(stream)
-        self.stale = False
+        self.stale = self.unsendable = False
         self.send_s = 0.0
         self.aborted_at: float | None = None
         self.writes: list[int] = []
@@ -74,6 +75,11 @@ class MemoryTransport(StreamTransport):
         if self.send_s:
             await trio.sleep(self.send_s)
         await super().send_all(data)
+
+    def send_or_pending(self, data: bytes) -> Pending:
+        if self.unsendable:
+            raise trio.BrokenResourceError("it takes nothing any more")
+        return super().send_or_pending(data)
 
     def is_stale(self) -> bool:
         return self.stale

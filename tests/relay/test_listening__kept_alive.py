@@ -38,3 +38,24 @@ async def test_no_audio_for_a_minute(vendor, tmp_path, autojump_clock):
                 finals += [event.text for event in await session.receive() if isinstance(event, Final)]
         assert " ".join(finals).split() == ["one", "two", "three", "four", "five"]
         assert [attempt.outcome for attempt in plane.kept.record.attempts] == ["ok"]
+
+
+async def test_a_keep_alive_that_cannot_be_sent_ends_the_attempt_at_once(tmp_path, autojump_clock):
+    async with open_plane(config("deepgram", "assemblyai"), tmp_path) as plane:
+        for host, vendor in (("first.test", "deepgram"), ("second.test", "assemblyai")):
+            plane.net.hosts[host, 80] = hosted(FAKES[vendor](**PAUSES[vendor]))
+        request = ListenRequest(model="default", format=AudioFormat(encoding="pcm_s16le", sample_rate_hz=RATE))
+        async with plane.gateway.relay.listen(request, Caller()) as session:
+            await trio.sleep(1)
+            (transport,) = plane.net.transports
+            transport.unsendable = True
+            began = trio.current_time()
+            await trio.sleep(30)
+            assert transport.aborted_at is not None
+            assert transport.aborted_at - began < 4.2  # the next keep-alive was due after five seconds of silence, of which one was over
+            assert session.call is not None
+            assert session.call.provider.id == "second"
+            await session.finish()
+            while not session.done:
+                await session.receive()
+        assert [attempt.outcome for attempt in plane.kept.record.attempts] == ["cut", "ok"]
