@@ -114,9 +114,9 @@ class Gateway:
     journals: JournalUse = attrs.field(init=False)
     """Room for records that wait for the database, in all processes."""
     background: Background = attrs.field(init=False, factory=Background)
+    """Work whose request has been answered already."""
     run_id: str = attrs.field(init=False, factory=partial(token_hex, 8))
     """Tells this run of the gateway from those before it on the same database."""
-    """Work whose request has been answered already."""
     end_of_turn: EndOfTurn = attrs.field(factory=WordsEndTurn)
     """Judges in realtime conversations whether a speaker who pauses has finished."""
     form_order: FormOrder = attrs.field(init=False, factory=FormOrder)
@@ -254,25 +254,20 @@ async def open_gateway(
             _store(settings, clock, processes=processes, read_only=read_only, spares=spares, telemetry=telemetry)
         )  # fmt: skip
         leases, notices, fleet = await _shared_limits(opened, settings, front_bank, share, read_only=read_only)
+        ledger = Ledger(clock, {}, leases=leases) if share is not None else await _ledger(
+            clock, store, leases, in_fleet=bool(settings.fleet.valkey)
+        )  # fmt: skip
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
-            """Adjust limits and metrics, which have state per provider or model, to a new catalog."""
-            limits.keep(catalog.providers, catalog.models)
-            book.prepare(catalog.provider(model.provider).type for model in catalog.models.values() if not model.prices)
-            if ledger is not None:
-                share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
-            metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
+            _follow(catalog, limits, metrics, book)
+            share_limits(ledger, catalog, registrar.settings.auth, only_used=share is not None)
 
-        ledger: Ledger | None = None
         registrar = Registrar(settings, current=current, store=store, clock=clock, learn=learn, follow=follow)
         if share is None:
             await registrar.load(decrypt=not read_only)
-            ledger = await _ledger(clock, store, leases, in_fleet=bool(settings.fleet.valkey))
-            share_limits(ledger, current.catalog, settings.auth, only_used=False)  # the bank knows from the start what was spent
         else:
             registrar.adopt(settings, share.catalog)
-            ledger = Ledger(clock, {}, leases=leases)
         pool = make_pool()
         keeps = not read_only and share is None
         captures = capture_store_of(settings, clock, registrar.capture_key, registrar.capture_keep_s) if keeps else None
@@ -388,6 +383,13 @@ def _store(
         return open_configured_readonly(settings, clock=clock)
     on_committed = None if telemetry is None else telemetry.put
     return open_configured(settings, clock=clock, processes=processes, spares=spares, on_committed=on_committed)
+
+
+def _follow(catalog: Catalog, limits: ProviderLimits, metrics: Metrics, book: PriceBook) -> None:
+    """Adjust what has state per provider or model to a new catalog."""
+    limits.keep(catalog.providers, catalog.models)
+    book.prepare(catalog.provider(model.provider).type for model in catalog.models.values() if not model.prices)
+    metrics.know(models=_model_labels(catalog, book), providers=list(catalog.providers))
 
 
 async def _telemetry(opened: AsyncExitStack, settings: Settings) -> SpanExporter | None:
