@@ -254,9 +254,7 @@ async def open_gateway(
             _store(settings, clock, processes=processes, read_only=read_only, spares=spares, telemetry=telemetry)
         )  # fmt: skip
         leases, notices, fleet = await _shared_limits(opened, settings, front_bank, share, read_only=read_only)
-        ledger = Ledger(clock, {}, leases=leases) if share is not None else await _ledger(
-            clock, store, leases, in_fleet=bool(settings.fleet.valkey)
-        )  # fmt: skip
+        ledger = Ledger(clock, {}, leases=leases) if share is not None else await _ledger(clock, store, leases, settings)
         limits, metrics = ProviderLimits(settings.routing.breaker, leases, None if notices is None else notices.announce), Metrics()
 
         def follow(catalog: Catalog) -> None:
@@ -363,9 +361,9 @@ def _keep_phrases(settings: Settings, relay: Relay, disk: PhraseStore | None) ->
     return shared
 
 
-async def _ledger(clock: Clock, store: Store, leases: Leases | None, *, in_fleet: bool) -> Ledger:
+async def _ledger(clock: Clock, store: Store, leases: Leases | None, settings: Settings) -> Ledger:
     """Return the spend of today and before, as the records have it. In a fleet it is this gateway's, since each reports its own."""
-    day = utc_day(clock.now())
+    day, in_fleet = utc_day(clock.now()), bool(settings.fleet.valkey)
     spent = await (store.spend_of_instance if in_fleet else store.spend)(day)
     owners = await (store.owner_spend_of_instance if in_fleet else store.owner_spend)(day)
     estimated = {project: spend.estimated for project, spend in spent.items()}

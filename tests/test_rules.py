@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -186,6 +187,19 @@ def test_docstrings_of_functions_begin_with_a_verb():
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and NO_VERB.match(ast.get_docstring(node) or ""):
                 nouns.append(f"{module}:{node.lineno}: {node.name}")
     assert nouns == []
+
+
+def test_docstrings_follow_what_they_say_something_about():
+    def is_text(statement: ast.stmt) -> bool:
+        return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+
+    strays = [
+        f"{module}:{text.lineno}"
+        for module, tree in _trees().items() for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for before, text in pairwise(node.body) if is_text(text) and not isinstance(before, ast.Assign | ast.AnnAssign)
+    ]
+    assert strays == []
 
 
 def test_the_lock_names_no_host():

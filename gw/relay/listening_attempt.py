@@ -38,15 +38,6 @@ from gw.wire.convert import CannotConvert
 from gw.wire.durations import USUAL_BYTES_PER_S, LengthMeter
 from gw.wire.json_frames import type_or
 
-
-class Looker(Protocol):
-    """The session of an attempt, as far as it looks at that."""
-
-    def look(self, attempt: ListeningAttempt, now: float) -> None:
-        """Look what the provider owes, and say when to look again (`ListeningAttempt.look_again`). Raises nothing, and does not wait."""
-
-"""Looks at a provider at a time."""
-
 REPLAY_BYTES = 65_536
 _MAX_IGNORED = 32
 AHEAD_S = 60.0
@@ -55,6 +46,13 @@ LOOK_SOON_S = 0.1
 """From speech to the first look at what a provider may owe for it: nothing can be overdue earlier (the least `silence_ms` is as long)."""
 NOTED_S = 5.0
 """Audio between two notes in the journal of what was sent; a note covers that of the next seconds too."""
+
+
+class Looker(Protocol):
+    """The session of an attempt, as far as it looks at that."""
+
+    def look(self, attempt: ListeningAttempt, now: float) -> None:
+        """Look what the provider owes, and say when to look again (`ListeningAttempt.look_again`). Raises nothing, and does not wait."""
 
 
 class ListeningAttempt(SessionAttempt[ListenSession]):
