@@ -280,8 +280,8 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    head = f"| {MANY} / {options.rows} of | µs with little | µs with much | growth | of each pair | target |"
-    lines = [head, "|---|---|---|---|---|---|"]
+    columns = f"| {MANY} / {options.rows} of | µs with little | µs with much | growth | of each pair | target |"
+    lines = [columns, "|---|---|---|---|---|---|"]
     met = True
     for case in options.cases or CASES:
         little, much, growths = measure(case, options)
@@ -295,8 +295,8 @@ def main() -> int:
     text = f"Measured {datetime.date.today()}, {how}.\n\n" + "\n".join(lines)
     print(f"\n{text}")
     if options.write:
-        before, _, rest = options.write.read_text().partition(BEGIN)
-        options.write.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
+        head, _, rest = options.write.read_text().partition(BEGIN)
+        options.write.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{rest.partition(END)[2]}")
     return 0 if met else 1
 
 
