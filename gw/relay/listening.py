@@ -308,7 +308,7 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
         """Look what is overdue, and say when something may be next. What has to be awaited is for a task of the attempt."""
         try:
             if not attempt.is_watched:  # it owes nothing: most looks at thousands of idle sessions
-                self._keep_alive(attempt, now)
+                self._keep_alive(attempt)
                 return attempt.look_again(math.inf, now + LOOK_AGAIN_S)
             quiet_s = self._quiet_s
             if (error := attempt.error or self._overdue(attempt, now)) is not None:
@@ -319,14 +319,14 @@ class ListeningSession(LiveSession[ListenSession, ListenEvent, ListeningAttempt]
                 self.start_for(attempt, self._forward, lambda session: session.flush())
             if not (held_s := self._held.wait_s(quiet_s)) and not self._caller_is_slow:
                 self.start_for(attempt, self._pass_on_held_end)
-            self._keep_alive(attempt, now)
+            self._keep_alive(attempt)
             soonest = now + LOOK_AGAIN_S
             attempt.look_again(soonest if attempt.suspected else self._look_again_at(attempt, now, quiet_s, held_s), soonest)
         except Exception as error:  # it is the session's, not the watch's
             self.start_for(attempt, pending_error, error)
 
-    def _keep_alive(self, attempt: ListeningAttempt, now: float) -> None:
-        if (pending := attempt.keep_alive(now)) is not None:
+    def _keep_alive(self, attempt: ListeningAttempt) -> None:
+        if (pending := attempt.keep_alive()) is not None:
             self.start_for(attempt, awaited, pending)
 
     def _overdue(self, attempt: ListeningAttempt, now: float) -> ProviderError | None:

@@ -128,9 +128,9 @@ class ListeningAttempt(SessionAttempt[ListenSession]):
         """Return when the session must be kept alive, unless audio is sent until then."""
         return math.inf if self._kept_alive is None else self._kept_alive.keep_alive_at
 
-    def keep_alive(self, now: float) -> Pending:
+    def keep_alive(self) -> Pending:
         """Keep the session alive, if that is due, as far as that needs no waiting. A failure ends the attempt."""
-        if self._kept_alive is None or now < self._kept_alive.keep_alive_at:
+        if self._kept_alive is None:
             return None
         try:
             pending = self._kept_alive.keep_alive_or_pending()
